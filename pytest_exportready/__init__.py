@@ -1,0 +1,70 @@
+"""pytest-exportready: proves that a trained PyTorch model survives ``torch.export``.
+
+Importing this package imports neither torch nor jinja2: every public name is loaded on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_exportready.assertions import (
+        assert_batchnorm_frozen as assert_batchnorm_frozen,
+    )
+    from pytest_exportready.assertions import (
+        assert_ddp_hooks_emptied as assert_ddp_hooks_emptied,
+    )
+    from pytest_exportready.assertions import (
+        assert_devices_consistent as assert_devices_consistent,
+    )
+    from pytest_exportready.assertions import (
+        assert_export_ready as assert_export_ready,
+    )
+    from pytest_exportready.assertions import (
+        assert_grad_scaler_cleared as assert_grad_scaler_cleared,
+    )
+    from pytest_exportready.assertions import (
+        assert_no_residual_gradients as assert_no_residual_gradients,
+    )
+    from pytest_exportready.assertions import (
+        assert_no_training_mode as assert_no_training_mode,
+    )
+    from pytest_exportready.assertions import (
+        export_ready_check as export_ready_check,
+    )
+    from pytest_exportready.case import ExportCase as ExportCase
+    from pytest_exportready.case import export_ready as export_ready
+    from pytest_exportready.finding import Finding as Finding
+    from pytest_exportready.prepare import prepare_for_export as prepare_for_export
+    from pytest_exportready.readiness import Readiness as Readiness
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ExportCase": "case",
+    "Finding": "finding",
+    "Readiness": "readiness",
+    "assert_batchnorm_frozen": "assertions",
+    "assert_ddp_hooks_emptied": "assertions",
+    "assert_devices_consistent": "assertions",
+    "assert_export_ready": "assertions",
+    "assert_grad_scaler_cleared": "assertions",
+    "assert_no_residual_gradients": "assertions",
+    "assert_no_training_mode": "assertions",
+    "export_ready": "case",
+    "export_ready_check": "assertions",
+    "prepare_for_export": "prepare",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

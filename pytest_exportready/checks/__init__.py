@@ -1,0 +1,1 @@
+"""One check a file; see CONTRIBUTING.md for how to add one."""

@@ -1,0 +1,37 @@
+"""Find the one object that each module of a package declares: a check, stage, scenario, command ..."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from types import ModuleType
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class DiscoveryError(RuntimeError):
+    """A module of a package of checks, stages, ... does not declare its object."""
+
+
+def module_names(package: ModuleType) -> list[str]:
+    """Names of the modules of ``package`` that declare something, sorted, without importing them."""
+    return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
+
+
+def discover(package: ModuleType, name: str, kind: type[T]) -> dict[str, T]:
+    """Import each module of ``package`` and return its object called ``name``, keyed by module name, sorted.
+
+    Raises DiscoveryError, naming the file, for a module without an object of that name and kind.
+    """
+    found: dict[str, T] = {}
+    for module_name in module_names(package):
+        module = import_module(f"{package.__name__}.{module_name}")
+        declared = getattr(module, name, None)
+        if not isinstance(declared, kind):
+            raise DiscoveryError(
+                f"{module.__file__}: no {name} = {kind.__name__}(...) in this module. "
+                f"Fix: declare it, or begin the file name with an underscore."
+            )
+        found[module_name] = declared
+    return found

@@ -1,0 +1,74 @@
+"""What a Stage is: one proof about a case, and the Trial that the stages of one case share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_exportready.case import CaseOptions, ExportCase, Mode
+from pytest_exportready.discover import discover
+from pytest_exportready.finding import Finding, Rule
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from pytest_exportready.truth import Truth
+
+
+class SkipStage(Exception):
+    """Raised by a stage that has nothing to prove about this case; the message is the reason."""
+
+
+class StageInfrastructure(Exception):
+    """Raised by a stage when the runner, not the model, is at fault; the message is the reason and the fix."""
+
+
+@dataclass
+class Trial:
+    """One case on its way through the stages in one export mode.
+
+    truth: the trained eager module in eval mode, before any wrapping or preparation: what the program must equal.
+    program: set by the stage ``export``; shares no storage with the user's module.
+    facts: what the running stage measured (plain JSON); reset before each stage.
+    """
+
+    case: ExportCase
+    options: CaseOptions
+    mode: Mode
+    truth: Truth
+    program: ExportedProgram | None = None
+    prepared: list[str] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage, in a module named after it.
+
+    run: yields findings; the stage fails when one of them is an error. Raises SkipStage or StageInfrastructure.
+    after: stages that must have passed; otherwise this one is skipped and says so.
+    rules: every code that it (and it alone) can yield, with its documentation.
+    every_mode: False for a stage that does not look at the program and runs once.
+    """
+
+    run: Callable[[Trial], Iterable[Finding]]
+    rules: tuple[Rule, ...]
+    after: tuple[str, ...] = ()
+    every_mode: bool = True
+
+
+@cache
+def all_stages() -> dict[str, Stage]:
+    """Every stage by name, each one behind those it comes after."""
+    from pytest_exportready import stages
+
+    found = discover(stages, "STAGE", Stage)
+    ordered: dict[str, Stage] = {}
+    while len(ordered) < len(found):
+        ready = [n for n, s in found.items() if n not in ordered and all(a in ordered for a in s.after)]
+        if not ready:
+            raise RuntimeError(f"stages wait for each other or for one that does not exist: {set(found) - set(ordered)}")
+        ordered[ready[0]] = found[ready[0]]
+    return ordered

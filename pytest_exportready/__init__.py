@@ -30,14 +30,12 @@ if TYPE_CHECKING:
     from pytest_exportready.assertions import (
         assert_no_training_mode as assert_no_training_mode,
     )
-    from pytest_exportready.assertions import (
-        export_ready_check as export_ready_check,
-    )
     from pytest_exportready.case import ExportCase as ExportCase
     from pytest_exportready.case import export_ready as export_ready
     from pytest_exportready.finding import Finding as Finding
     from pytest_exportready.prepare import prepare_for_export as prepare_for_export
     from pytest_exportready.readiness import Readiness as Readiness
+    from pytest_exportready.runner import export_ready_check as export_ready_check
 
 __version__ = "0.1.0"
 
@@ -53,7 +51,7 @@ _HOME = {
     "assert_no_residual_gradients": "assertions",
     "assert_no_training_mode": "assertions",
     "export_ready": "case",
-    "export_ready_check": "assertions",
+    "export_ready_check": "runner",
     "prepare_for_export": "prepare",
 }
 

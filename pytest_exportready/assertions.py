@@ -1,0 +1,102 @@
+"""One plain assertion for each check, for use in any test or export script.
+
+Each raises AssertionError with a line for each error and warning found, and passes over what is only worth
+knowing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_exportready.check import Subject, all_checks
+from pytest_exportready.finding import Finding
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.amp import GradScaler
+
+
+class Assertion(Protocol):
+    """The signature that the assertions share; the arguments are those of an ExportCase."""
+
+    __name__: str
+
+    def __call__(
+        self,
+        model: nn.Module,
+        *,
+        example_inputs: tuple[Any, ...] = (),
+        example_kwargs: Mapping[str, Any] | None = None,
+        checkpoint: Mapping[str, Any] | None = None,
+        training_state: Mapping[str, Any] | None = None,
+        target_device: str | None = None,
+    ) -> None: ...
+
+
+def _assertion(name: str) -> Assertion:
+    def assertion(
+        model: nn.Module,
+        *,
+        example_inputs: tuple[Any, ...] = (),
+        example_kwargs: Mapping[str, Any] | None = None,
+        checkpoint: Mapping[str, Any] | None = None,
+        training_state: Mapping[str, Any] | None = None,
+        target_device: str | None = None,
+    ) -> None:
+        __tracebackhide__ = True
+        subject = Subject(
+            model, example_inputs, example_kwargs or {}, checkpoint, training_state or {}, target_device
+        )
+        _raise(all_checks()[name].inspect(subject))
+
+    assertion.__name__ = assertion.__qualname__ = f"assert_{name}"
+    assertion.__doc__ = f"Raises AssertionError unless ``{name}`` holds; see ``exportready explain``."
+    return assertion
+
+
+assert_batchnorm_frozen = _assertion("batchnorm_frozen")
+assert_ddp_hooks_emptied = _assertion("ddp_hooks_emptied")
+assert_devices_consistent = _assertion("devices_consistent")
+assert_no_residual_gradients = _assertion("no_residual_gradients")
+assert_no_training_mode = _assertion("no_training_mode")
+
+
+def assert_grad_scaler_cleared(scaler: GradScaler | Mapping[str, Any] | nn.Module) -> None:
+    """Raises AssertionError unless ``grad_scaler_cleared`` holds.
+
+    scaler: a GradScaler, its state dict, or a module of which every GradScaler kept as an attribute is
+    judged.
+    Raises TypeError for anything else.
+    """
+    __tracebackhide__ = True
+    from torch import nn
+    from torch.amp import GradScaler
+
+    if isinstance(scaler, nn.Module):
+        subject = Subject(scaler)
+    elif isinstance(scaler, (GradScaler, Mapping)):
+        subject = Subject(nn.Identity(), training_state={"scaler": scaler})
+    else:
+        raise TypeError(f"a GradScaler, its state dict or a module is needed, not a {type(scaler).__name__}")
+    _raise(all_checks()["grad_scaler_cleared"].inspect(subject))
+
+
+def assert_export_ready(model: nn.Module, example_inputs: tuple[Any, ...], **arguments: Any) -> None:
+    """Raises AssertionError, with the overview as its message, unless ``export_ready_check`` says ready.
+
+    arguments: as for ``export_ready_check``.
+    """
+    __tracebackhide__ = True
+    from pytest_exportready.runner import export_ready_check
+
+    readiness = export_ready_check(model, example_inputs, **arguments)
+    if not readiness.ready:
+        raise AssertionError(str(readiness))
+
+
+def _raise(findings: Iterable[Finding]) -> None:
+    __tracebackhide__ = True
+    told = [str(finding) for finding in findings if finding.severity != "info"]
+    if told:
+        raise AssertionError("\n".join(told))

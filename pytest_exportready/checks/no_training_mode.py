@@ -1,0 +1,120 @@
+"""No module that behaves differently in training is exported in training mode.
+
+``torch.export`` records what a module does at that moment: a dropout in training mode becomes a dropout
+that is on for ever, and the program cannot be switched afterwards (``ep.module().eval()`` raises). Nothing
+fails, and one random pass may even look right. Found are modules left in training mode whose class reads
+``self.training`` (settings that make it
+harmless count: ``Dropout(0)``), and, in the exported program, operators that say training although every
+module was in
+eval mode: ``F.dropout(x)`` is on by default. A model in training mode with nothing sensitive in it is only
+mentioned.
+
+Bad:  ``export(model)`` straight after training, or ``F.dropout(x, 0.1)`` in ``forward``
+Good: ``export(model.eval())``, and ``F.dropout(x, 0.1, self.training)``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.export import ExportedProgram
+
+from pytest_exportready.check import Check, Subject
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.graph_nodes import argument, calls, owner, source
+from pytest_exportready.mode import mode_sensitive
+from pytest_exportready.names import counted, few
+from pytest_exportready.wrappers import unwrap
+
+RULE = Rule("ER301", "no_training_mode")
+
+FUNCTIONAL_FIX = "pass self.training: F.dropout(x, p, self.training), or use the nn module"
+
+
+def inspect(subject: Subject) -> Iterator[Finding]:
+    model = unwrap(subject.model)[0]
+    training = {name: module for name, module in model.named_modules() if module.training}
+    sensitive = {name: module for name, module in training.items() if mode_sensitive(module)}
+    if sensitive:
+        named = few(f"{name or '(root)'} ({type(module).__name__})" for name, module in sensitive.items())
+        count = counted(len(sensitive), "module")
+        yield RULE.error(
+            next(iter(sensitive)),
+            f"{count} left in training mode, where the result differs from eval mode: {named}.",
+            "model.eval() before the export",
+        )
+    elif training:
+        yield RULE.info(
+            next(iter(training)),
+            f"{counted(len(training), 'module')} in training mode, none of which behaves differently in it.",
+        )
+
+
+def inspect_program(program: ExportedProgram) -> Iterator[Finding]:
+    for node in calls(program):
+        if trains(node):
+            file, line = source(node)
+            yield RULE.error(
+                owner(node),
+                f"{node.target} says training in the program although the module was exported in eval mode.",
+                FUNCTIONAL_FIX,
+                file=file,
+                line=line,
+            )
+
+
+def trains(node: torch.fx.Node) -> bool:
+    """Whether the operator of ``node`` does what it does in training only, by the arguments of its schema."""
+    name = str(node.target)
+    if "backward" in name:
+        return False
+    says_training = any(argument(node, flag) is True for flag in ("train", "training", "use_input_stats"))
+    if "norm" in name:
+        # Without running statistics the batch's own are the definition: InstanceNorm, weight standardisation.
+        return says_training and argument(node, "running_mean") is not None
+    if "rrelu" in name:
+        return says_training and argument(node, "lower") != argument(node, "upper")
+    probabilities = [argument(node, p) for p in ("p", "dropout", "dropout_p")]
+    drops = any(isinstance(p, (int, float)) and p > 0 for p in probabilities)
+    attends = argument(node, "dropout_p") is not None
+    return drops and (says_training or attends) and argument(node, "num_layers") != 1
+
+
+def remedy(subject: Subject) -> list[str]:
+    sensitive = [name for name, m in subject.model.named_modules() if m.training and mode_sensitive(m)]
+    subject.model.eval()
+    return (
+        [f"model.eval(): {counted(len(sensitive), 'module')} left training mode: {few(sensitive)}"]
+        if sensitive
+        else []
+    )
+
+
+class _Functional(nn.Module):
+    def __init__(self, respects_mode: bool) -> None:
+        super().__init__()
+        self.respects_mode = respects_mode
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x, 0.5, self.training) if self.respects_mode else F.dropout(x, 0.5)
+
+
+CHECK = Check(
+    rule=RULE,
+    inspect=inspect,
+    inspect_program=inspect_program,
+    remedy=remedy,
+    good=(
+        lambda: Subject(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).eval(), (torch.ones(2, 4),)),
+        lambda: Subject(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.0)), (torch.ones(2, 4),)),
+        lambda: Subject(_Functional(respects_mode=True).eval(), (torch.ones(2, 4),)),
+        lambda: Subject(nn.InstanceNorm1d(3).eval(), (torch.ones(2, 3, 4),)),
+    ),
+    bad=(
+        lambda: Subject(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), (torch.ones(2, 4),)),
+        lambda: Subject(_Functional(respects_mode=False).eval(), (torch.ones(2, 4),)),
+    ),
+)

@@ -1,0 +1,38 @@
+"""An input or output is an object of a class that torch.export does not know how to take apart.
+
+Good: ``torch.export.register_dataclass(Batch)`` once, where the class is defined.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pytest_exportready.diagnose import Diagnosis, Failure
+from pytest_exportready.dynamic import arguments
+from pytest_exportready.finding import Finding, Rule
+
+RULE = Rule("ER402", "inputs_are_known_classes", __doc__ or "")
+
+_SIGNS = re.compile(
+    r"not a known type|register a pytree|Unsupported (input|output) type|input type .* not supported"
+    r"|unrecognized type .* at (input|output)|Expecting .* to be .* pytree"
+)
+_CLASS = re.compile(r"<class '([\w.<>]+)'>")
+
+
+def explain(failure: Failure) -> Finding | None:
+    if not _SIGNS.search(failure.text):
+        return None
+    named = _CLASS.search(failure.text)
+    kind = named[1].rsplit(".", 1)[-1] if named else "the class"
+    call = (failure.trial.case.args, failure.trial.case.kwargs)
+    where = next((name for name, value in arguments(failure.module, call).items() if type(value).__name__ == kind), "")
+    return failure.finding(
+        RULE,
+        f"argument {where} (class {kind})" if where else f"class {kind}",
+        f"torch.export cannot take objects of {kind} apart",
+        f"torch.export.register_dataclass({kind}) next to the class, or pass its tensors one by one",
+    )
+
+
+DIAGNOSIS = Diagnosis(RULE, explain)

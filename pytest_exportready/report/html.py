@@ -1,0 +1,114 @@
+"""A Run as one self-contained page: no script, no network, everything escaped, for day and night."""
+
+from __future__ import annotations
+
+import shlex
+from base64 import b64encode
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pytest_exportready.report import budget
+from pytest_exportready.report.files import write_atomically
+from pytest_exportready.report.run import WORST_FIRST, Run, TestResult
+
+DETAILED = 1_000
+"""With more results than this, those that need no attention get a row only."""
+
+MARKS = {"passed": "✓", "failed": "✗", "infra": "!", "skipped": "\N{EN DASH}", "xfailed": "✗", "missing": "?"}
+WORDS = {
+    "passed": "passed",
+    "failed": "failed",
+    "infra": "not judged (the runner's fault)",
+    "skipped": "skipped",
+    "xfailed": "failed as expected",
+    "missing": "missing",
+}
+
+
+def write_html(run: Run, path: Path) -> None:
+    """Write the page. Raises OSError when ``path`` cannot be written; an older file is then still whole."""
+    write_atomically(Path(path), page(run).encode("utf-8", "replace"))
+
+
+def page(run: Run) -> str:
+    """The HTML text of the page."""
+    style = f":root{{--stages:{len(run.stages)}}}\n{_style()}"
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    return _environment().get_template("page.html").render(
+        run=run,
+        style=Markup(style),
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+        when=_when(run.timestamp),
+        detailed=len(run.results) <= DETAILED,
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("pytest_exportready.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(marks=MARKS, words=WORDS, command=_command, order=WORST_FIRST)
+    environment.globals.update(attention=_attention, reason=_reason)
+    environment.filters.update(facts=_facts, duration=_duration)
+    return environment
+
+
+@cache
+def _style() -> str:
+    return (files("pytest_exportready.report") / "templates" / "page.css").read_text(encoding="utf-8")
+
+
+def _attention(result: TestResult) -> bool:
+    """Whether somebody should look at it: it is not green, or there are warnings."""
+    if result.outcome != "passed" or result.earlier:
+        return True
+    return result.readiness is None or any(f.severity != "info" for f in result.readiness.findings)
+
+
+def _reason(result: TestResult) -> str:
+    """The line under a case that is not green."""
+    if result.outcome == "passed":
+        return f"passed after {len(result.earlier)} failed attempt(s)" if result.earlier else result.message
+    if result.outcome == "failed" and result.readiness and result.readiness.errors:
+        first = result.readiness.errors[0]
+        return f"{first.place}: {first.message}"
+    return result.message or WORDS[result.outcome]
+
+
+def _command(result: TestResult) -> str:
+    return f"pytest --export-ready {shlex.quote(result.nodeid)}"
+
+
+def _facts(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in facts.items():
+        if isinstance(value, float):
+            yield key, f"{value:.4g}"
+        else:
+            yield key, budget.line(value if isinstance(value, str) else budget.compact(value), 300)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _when(timestamp: str) -> str:
+    try:
+        return datetime.fromisoformat(timestamp).strftime("%Y-%m-%d %H:%M %z").strip()
+    except ValueError:
+        return timestamp

@@ -1,0 +1,216 @@
+"""Run: the results of one session, or of several merged, from which every report is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import Literal
+
+from pytest_exportready.readiness import Outcome as StageOutcome
+from pytest_exportready.readiness import Readiness
+from pytest_exportready.report import budget
+
+Outcome = Literal["passed", "failed", "infra", "skipped", "xfailed", "missing"]
+State = Literal["ready", "not ready", "can't tell"]
+
+WORST_FIRST: tuple[Outcome, ...] = ("failed", "infra", "missing", "passed", "xfailed", "skipped")
+EARLIER_LIMIT = 5
+EXAMPLES = 3
+
+_WORST_STAGE: tuple[StageOutcome, ...] = ("failed", "infra", "passed", "skipped")
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """What one node id came to; cleaned and cut to what reports can hold.
+
+    classname, name: together unique and stable. file: relative to the root, line: 1-based, 0 for none.
+    outcome: ``infra`` is the runner's fault (``error`` in JUnit), ``xfailed`` an expected failure.
+    message: why, in a line. text: in full; empty for what passed. output: captured stdout, stderr and log.
+    readiness: the record of the case; None for a test that left none.
+    earlier: messages of the failed attempts before this one. left_out: findings that did not fit.
+    """
+
+    __test__ = False
+
+    nodeid: str
+    classname: str
+    name: str
+    file: str = ""
+    line: int = 0
+    seconds: float = 0.0
+    outcome: Outcome = "passed"
+    message: str = ""
+    text: str = ""
+    output: str = ""
+    readiness: Readiness | None = None
+    earlier: tuple[str, ...] = ()
+    left_out: int = 0
+
+    def __post_init__(self) -> None:
+        def put(key: str, value: object) -> None:
+            object.__setattr__(self, key, value)
+
+        for key in ("nodeid", "classname", "name", "file"):
+            put(key, budget.name(getattr(self, key)))
+        put("seconds", budget.seconds(self.seconds))
+        put("message", budget.line(self.message))
+        put("text", "" if self.outcome == "passed" else budget.block(self.text))
+        put("output", budget.block(self.output))
+        put("earlier", tuple(budget.line(message) for message in self.earlier[-EARLIER_LIMIT:]))
+        if self.readiness is not None:
+            readiness, left_out = budget.fitted(self.readiness)
+            put("readiness", readiness)
+            put("left_out", self.left_out + left_out)
+
+    @property
+    def label(self) -> str:
+        """The case as people call it, with its scenario where that is worth telling."""
+        if self.readiness is None:
+            return self.name
+        plain = self.readiness.scenario in ("", "plain", "as_is")
+        return self.readiness.case if plain else f"{self.readiness.case} [{self.readiness.scenario}]"
+
+    @property
+    def stage(self) -> str:
+        """The stage where it went wrong; empty when it did not, or outside any stage."""
+        return "" if self.readiness is None else self.readiness.failed_stage
+
+    @property
+    def anchor(self) -> str:
+        """An identifier that is the same in every report of this case and safe in a URL."""
+        return f"case-{sha256(self.nodeid.encode()).hexdigest()[:12]}"
+
+    @cached_property
+    def cells(self) -> dict[str, StageOutcome]:
+        """The outcome of each stage, the worse one where it ran in two export modes."""
+        cells: dict[str, StageOutcome] = {}
+        for stage in self.readiness.stages if self.readiness else ():
+            worst = min(cells.get(stage.name, "skipped"), stage.outcome, key=_WORST_STAGE.index)
+            cells[stage.name] = worst
+        return cells
+
+    def __str__(self) -> str:
+        return f"{self.label} at {self.stage}" if self.stage else self.label
+
+
+@dataclass(frozen=True)
+class Run:
+    """results: one for each node id. properties: torch version, Python, platform ...
+
+    timestamp: ISO 8601 with zone, when it began. hostname: where. seconds: wall time.
+    """
+
+    results: tuple[TestResult, ...]
+    properties: dict[str, str] = field(default_factory=dict)
+    timestamp: str = ""
+    hostname: str = ""
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        clean = {budget.line(key, 200): budget.line(value) for key, value in self.properties.items()}
+        object.__setattr__(self, "properties", clean)
+        object.__setattr__(self, "timestamp", budget.line(self.timestamp, 100))
+        object.__setattr__(self, "hostname", budget.line(self.hostname, 200))
+        object.__setattr__(self, "seconds", budget.seconds(self.seconds))
+
+    @cached_property
+    def counts(self) -> Counter[Outcome]:
+        """How many results there are of each outcome."""
+        return Counter(result.outcome for result in self.results)
+
+    @cached_property
+    def worst_first(self) -> tuple[TestResult, ...]:
+        """The results, what needs attention first, else in the order they ran."""
+        return tuple(sorted(self.results, key=lambda result: WORST_FIRST.index(result.outcome)))
+
+    @cached_property
+    def stages(self) -> tuple[str, ...]:
+        """Every stage that occurs, in the order in which cases went through them."""
+        order: list[str] = []
+        for result in self.results:
+            at = 0
+            for stage in result.cells:
+                if stage not in order:
+                    order.insert(at, stage)
+                at = order.index(stage) + 1
+        return tuple(order)
+
+    @property
+    def state(self) -> State:
+        if self.counts["failed"]:
+            return "not ready"
+        unsure = self._unjudged or self._unproved or not self.counts["passed"]
+        return "can't tell" if unsure else "ready"
+
+    @property
+    def verdict(self) -> str:
+        """The one sentence that answers: ready, not ready, or can't tell."""
+        total = _count(len(self.results), "case")
+        if self.state == "not ready":
+            failed = [result for result in self.results if result.outcome == "failed"]
+            unsure = f"; {len(self._unjudged)} could not be judged" if self._unjudged else ""
+            return f"Not ready: {len(failed)} of {total} ({_examples(failed)}){unsure}"
+        if self._unjudged:
+            examples = _examples(self._unjudged)
+            return f"Can't tell: {len(self._unjudged)} of {total} could not be judged ({examples})"
+        if self._unproved:
+            examples = _examples(self._unproved)
+            return f"Can't tell: {len(self._unproved)} of {total} left no export record ({examples})"
+        aside = self._aside
+        if not self.counts["passed"]:
+            return f"Can't tell: no case was proved ready ({aside})" if aside else "Can't tell: no case ran"
+        everything = self.counts["passed"] == len(self.results) > 1
+        passed = f"all {total}" if everything else f"{self.counts['passed']} of {total}"
+        return f"Ready: {passed} passed every stage that ran{f'; {aside}' if aside else ''}"
+
+    @cached_property
+    def _unjudged(self) -> list[TestResult]:
+        return [result for result in self.results if result.outcome in ("infra", "missing")]
+
+    @cached_property
+    def _unproved(self) -> list[TestResult]:
+        return [result for result in self.results if result.outcome == "passed" and result.readiness is None]
+
+    @property
+    def _aside(self) -> str:
+        flaky = sum(bool(result.earlier) for result in self.results if result.outcome == "passed")
+        parts = [
+            f"{self.counts['skipped']} skipped" if self.counts["skipped"] else "",
+            _count(self.counts["xfailed"], "expected failure") if self.counts["xfailed"] else "",
+            f"{flaky} only after a retry" if flaky else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+def merged(runs: Iterable[Run]) -> Run:
+    """One Run of several: the worst result of a node id counts, properties that differ stand side by side."""
+    runs = list(runs)
+    results: dict[str, TestResult] = {}
+    properties: dict[str, list[str]] = {}
+    for run in runs:
+        for result in run.results:
+            both = (results.get(result.nodeid, result), result)
+            results[result.nodeid] = min(both, key=lambda one: WORST_FIRST.index(one.outcome))
+        for key, value in run.properties.items():
+            properties.setdefault(key, []).append(value)
+    return Run(
+        results=tuple(results.values()),
+        properties={key: " | ".join(dict.fromkeys(values)) for key, values in properties.items()},
+        timestamp=min((run.timestamp for run in runs if run.timestamp), default=""),
+        hostname=", ".join(dict.fromkeys(run.hostname for run in runs if run.hostname)),
+        seconds=sum(run.seconds for run in runs),
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _examples(results: list[TestResult]) -> str:
+    shown = ", ".join(budget.line(str(result), 80) for result in results[:EXAMPLES])
+    more = len(results) - EXAMPLES
+    return f"{shown} and {more:,} more" if more > 0 else shown

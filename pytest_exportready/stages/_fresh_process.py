@@ -1,0 +1,144 @@
+"""Ask the loader process (see _loader.py) to load and run a saved program; start it when it is first needed."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+START_LIMIT = 180.0  # seconds for a process to import torch on a loaded machine
+_START = "from pytest_exportready.stages._loader import main; main()"
+
+
+class ProcessDied(Exception):
+    """The child ended without a result; the message says how."""
+
+
+class Loader:
+    """The loader process of this Python process."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        atexit.register(self.stop)
+
+    def ensure_started(self) -> None:
+        """Start the process if it is not there, without waiting for it."""
+        if self._owner == os.getpid() and self._process is not None and self._process.poll() is None:
+            return
+        self._owner = os.getpid()
+        self._errors = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=tempfile.gettempdir(),
+        )
+        self._greeted = False
+
+    def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The reply to ``request``. Raises ProcessDied when its child crashed or took longer than ``seconds``."""
+        self.ensure_started()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        if not self._greeted:
+            self._line(START_LIMIT, "the loader process did not start")
+            self._greeted = True
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        ended = json.loads(self._line(seconds, f"loading and running took longer than {seconds:.0f} s"))
+        reply = Path(request["reply"])
+        if not reply.exists():
+            raise ProcessDied(f"the loading process ended with {_ending(ended['exit'])}")
+        return dict(json.loads(reply.read_text(encoding="utf-8")))
+
+    def stop(self) -> None:
+        if self._process is not None and self._owner == os.getpid():
+            self._process.kill()
+            self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout, self._errors):
+                if pipe is not None:
+                    pipe.close()
+            self._process = None
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read()[-2000:].decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def _line(self, seconds: float, late: str) -> bytes:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            if not selector.select(seconds):
+                self.stop()
+                raise ProcessDied(late)
+        line = self._process.stdout.readline()
+        if not line:
+            said = self._last_words()
+            self.stop()
+            raise ProcessDied(f"the loader process ended: {said}")
+        return line
+
+
+LOADER = Loader()
+
+
+def in_child(work: Callable[[], None], seconds: float) -> None:
+    """Run ``work`` in a forked child, where a crash of native code hurts nobody.
+
+    Raises ProcessDied when it crashes or takes longer than ``seconds``, RuntimeError with the text of what it raised.
+    """
+    import warnings
+
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: the child starts none
+        child = os.fork()
+    if child == 0:
+        _child(work, reading, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe, selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        late = not selector.select(seconds)
+        if late:
+            os.kill(child, 9)
+        said = pipe.read()
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if late:
+        raise ProcessDied(f"it took longer than {seconds:.0f} s")
+    if said:
+        raise RuntimeError(said.decode(errors="replace"))
+    if code:
+        raise ProcessDied(f"the process ended with {_ending(code)}")
+
+
+def _child(work: Callable[[], None], reading: int, writing: int) -> None:
+    code = 1
+    try:
+        import torch
+
+        os.close(reading)
+        torch.set_num_threads(1)  # the threads of the parent's pool do not exist here
+        work()
+        code = 0
+    except BaseException as error:
+        os.write(writing, f"{type(error).__name__}: {error}".encode(errors="replace")[:4000])
+    finally:
+        os._exit(code)
+
+
+def _ending(code: int) -> str:
+    import signal
+
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,63 @@
+"""The process that loads a program as its consumer would: torch and nothing of the user's imported.
+
+Reads one JSON request a line, answers with one JSON line. It forks for each request, so that torch is imported once
+and every load still happens in a process that has loaded nothing before; what a load breaks dies with its child.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import Any
+
+
+def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from pytest_exportready.pytree import flatten, unflatten
+
+    sys.path[:0] = request["sys_path"]
+    for name in request["imports"]:
+        import_module(name)
+    program = torch.export.load(request["program"])
+    leaves = torch.load(request["inputs"], weights_only=True)
+    module = program.module()
+    outputs = []
+    with torch.no_grad():
+        for flat in leaves:
+            args, kwargs = unflatten(flat, program.call_spec.in_spec)
+            outputs.append([x.detach().clone() if isinstance(x, torch.Tensor) else x for x in flatten(module(*args, **kwargs))[0]])
+    torch.save(outputs, request["outputs"])
+    return {"names": list(program.state_dict), "out_spec_leaves": program.call_spec.out_spec.num_leaves}
+
+
+def serve_one(request: dict[str, Any]) -> None:
+    """In the child: leaves the reply in a file, so that a crash is told from an error."""
+    try:
+        reply = load_and_run(request)
+    except BaseException as error:
+        reply = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-4000:]}
+    with open(request["reply"], "w", encoding="utf-8", errors="replace") as file:
+        json.dump(reply, file)
+
+
+def main() -> None:
+    import torch  # noqa: F401
+    import torch.export
+
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the program prints is no reply
+    print("ready", file=replies, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            try:
+                serve_one(request)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(json.dumps({"exit": os.waitstatus_to_exitcode(status)}), file=replies, flush=True)

@@ -1,0 +1,113 @@
+"""The trained module itself: it runs, repeats itself, does not change by being used, and gives the recorded output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from pytest_exportready.failure import user_place
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.preserve import Change
+from pytest_exportready.pytree import distinct, flatten, named_leaves
+from pytest_exportready.stage import Stage, Trial
+from pytest_exportready.text import exception_text
+from pytest_exportready.tolerance import Tolerance, compare
+
+RUNS = Rule(
+    "ER110",
+    "eager_runs",
+    "The trained module, in eval mode and under no_grad, must run on the example inputs before anything is exported.",
+)
+REPEATS = Rule(
+    "ER111",
+    "eager_repeats",
+    "Two calls with the same input must give the same output. Noise, dropout that is always on, or a shuffled order in an\n"
+    "eval forward make every later comparison meaningless: a seeded check hides it, an unseeded one blames the export.",
+)
+STATELESS = Rule(
+    "ER112",
+    "eager_keeps_no_state",
+    "In eval mode an answer must not depend on what was asked before. A Python counter, a re-assigned buffer or a running\n"
+    "statistic that is also updated in eval is frozen at one value, or dropped, by torch.export. A module that is meant\n"
+    "to have state (a cache) says so with ExportCase(allow_mutation=True, stateful_calls=True).",
+)
+GOLDEN = Rule(
+    "ER113",
+    "matches_golden",
+    "The module must still give the output that was recorded at the end of training (ExportCase.golden). A broken weight\n"
+    "tie, a partly loaded checkpoint or an autocast wrapper left on forward changes it, and the exported program agrees\n"
+    "with the changed module.",
+)
+NUMBERS = Rule(
+    "ER114",
+    "eager_has_no_nan",
+    "An output with NaN proves nothing: a program that returns NaN everywhere would agree with it.",
+)
+
+
+def run(trial: Trial) -> Iterator[Finding]:
+    case, truth = trial.case, trial.truth
+    call = (case.args, case.kwargs)
+    try:
+        (first, second), changes = truth.observe([call, call])
+    except Exception as error:
+        truth.error = error
+        file, line = user_place(error)
+        message = f"the trained module does not run on the example inputs: {exception_text(error)}"
+        yield RUNS.error("", message, "make model.eval()(*args, **kwargs) run first", file=file, line=line)
+        return
+    nan = [path for path, leaf in named_leaves(first) if isinstance(leaf, torch.Tensor) and _has_nan(leaf)]
+    if nan:
+        message = "the trained module returns NaN on the example inputs; equal NaNs prove nothing"
+        yield NUMBERS.error(f"output{nan[0]}", message, "give example inputs with a finite answer, or mend the training")
+    repeated = compare(first, second, Tolerance())
+    trial.facts["eager_bitwise"] = repeated.bitwise
+    if not repeated.agree and not nan and not case.allow_mutation:
+        yield _unstable(trial, first, changes)
+    if case.golden is not None:
+        against = compare(_leaves_like(case.golden), _leaves_like(first), Tolerance(relative=case.golden_tolerance))
+        trial.facts["golden_largest"] = against.largest
+        if not against.agree:
+            yield GOLDEN.error(
+                _patched_forward(trial),
+                f"the module no longer gives the output recorded at the end of training: {against.problem}",
+                "compare the state dict key by key with the checkpoint; look for a broken weight tie, a missing key or an "
+                "autocast wrapper left on forward",
+            )
+
+
+def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
+    """Told apart by starting again: the same first answer means state, another one means randomness."""
+    call = (trial.case.args, trial.case.kwargs)
+    if compare(first, trial.truth.answer(call), Tolerance()).agree:
+        names = ", ".join(dict.fromkeys(change.where for change in changes[:5])) or "state outside the module"
+        return STATELESS.error(
+            names,
+            "the second of two equal calls gives another output: the module changes itself in eval",
+            f"guard the update of {names} with `if self.training:`, or declare ExportCase(allow_mutation=True, "
+            "stateful_calls=True)",
+        )
+    return REPEATS.error(
+        "",
+        "two equal calls give different outputs: the eval forward is random",
+        "guard the noise or dropout with `if self.training:` (F.dropout needs training=self.training)",
+    )
+
+
+def _patched_forward(trial: Trial) -> str:
+    patched = [name for name, module in trial.truth.module.named_modules() if "forward" in module.__dict__]
+    return ", ".join(f"{name}.forward" if name else "forward" for name in patched[:3]) + (
+        " (replaced on the instance)" if patched else ""
+    )
+
+
+def _leaves_like(output: object) -> list[object]:
+    return list(flatten(distinct(output))[0])
+
+
+def _has_nan(leaf: torch.Tensor) -> bool:
+    return bool((leaf.is_floating_point() or leaf.is_complex()) and leaf.isnan().any())
+
+
+STAGE = Stage(run, rules=(RUNS, REPEATS, STATELESS, GOLDEN, NUMBERS), every_mode=False)

@@ -1,0 +1,121 @@
+"""torch.export of the prepared module: it succeeds, and leaves the user's module as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from pytest_exportready.case import CaseError
+from pytest_exportready.check import Subject
+from pytest_exportready.diagnose import Failure, diagnose
+from pytest_exportready.dynamic import dynamic_shapes
+from pytest_exportready.failure import stack_place
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.prepare import prepare
+from pytest_exportready.preserve import preserved
+from pytest_exportready.pytree import distinct
+from pytest_exportready.stage import SkipStage, Stage, Trial
+from pytest_exportready.torch_internals import is_fake
+
+TRACES = Rule(
+    "ER120",
+    "export_leaves_no_trace",
+    "Non-strict export can leave FakeTensors on the module it was given: caches and attributes that forward assigns then\n"
+    "hold tensors without data, and the next call fails or the next export bakes them in. The plugin restores the\n"
+    "module; a script of yours has to export a copy or clear these attributes.",
+)
+FAKE_CONSTANT = Rule(
+    "ER121",
+    "no_fake_constant",
+    "The program stores a FakeTensor, a tensor without data, as a constant: what it computes has no values.",
+)
+SPEC = Rule(
+    "ER122",
+    "dynamic_shapes_fit",
+    "The dynamic shapes asked for do not fit the example inputs.",
+)
+
+
+def run(trial: Trial) -> Iterator[Finding]:
+    if trial.truth.error is not None:
+        raise SkipStage("the trained module itself does not run")
+    case = trial.case
+    subject = Subject(model=case.model)
+    with preserved(case.model) as before:
+        trial.prepared = prepare(subject)
+        with preserved(subject.model) as clean:
+            try:
+                program = _export(trial, subject.model)
+            except CaseError as error:
+                yield SPEC.error("", str(error), "give the example inputs a batch dimension, or drop dynamic_batch")
+                return
+            except Exception as error:
+                yield diagnose(Failure(error, subject.model, trial))
+                return
+            left = [change.where for change in clean.changes() if is_fake(change.now)]
+        _own_storage(program)
+        del before
+    trial.program = program
+    trial.facts["nodes"] = len(program.graph.nodes)
+    if left:
+        yield TRACES.warning(
+            left[0],
+            f"torch.export left FakeTensors on the module: {', '.join(left[:5])}; they were taken away again",
+            "export a copy of the module, or assign these attributes outside forward",
+        )
+    for name, value in program.constants.items():
+        if is_fake(value):
+            file, line = _first_use(program, name)
+            yield FAKE_CONSTANT.error(
+                name,
+                "the program stores a FakeTensor as this constant and returns tensors without values",
+                "make the constant a Python number or a registered buffer (a numpy scalar becomes float(...)), "
+                "or export with strict=False",
+                file=file,
+                line=line,
+            )
+
+
+def _export(trial: Trial, module: torch.nn.Module) -> ExportedProgram:
+    args, kwargs = distinct((trial.case.args, dict(trial.case.kwargs)))
+    shapes = dynamic_shapes(module, (args, kwargs), trial.options)
+    return torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=trial.mode == "strict")
+
+
+def _own_storage(program: ExportedProgram) -> None:
+    """Give the program's state and constants storage of their own; tensors that shared storage go on sharing."""
+    copies: dict[int, Any] = {}
+    for table in (program.state_dict, program.constants):
+        for name, value in table.items():
+            if isinstance(value, torch.Tensor) and not is_fake(value):
+                if id(value) not in copies:
+                    copies[id(value)] = _copy(value, copies)
+                table[name] = copies[id(value)]
+
+
+def _copy(tensor: torch.Tensor, copies: dict[int, Any]) -> torch.Tensor:
+    if tensor.layout != torch.strided or tensor.is_meta or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return tensor.detach().clone()
+    storage = tensor.untyped_storage()
+    key = storage.data_ptr()
+    if key not in copies or not key:
+        copies[key] = storage.clone()
+    copy = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    copy.set_(copies[key], tensor.storage_offset(), tensor.size(), tensor.stride())
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
+    return copy
+
+
+def _first_use(program: ExportedProgram, constant: str) -> tuple[str, int]:
+    names = {spec.arg.name for spec in program.graph_signature.input_specs if spec.target == constant}
+    for node in program.graph.nodes:
+        if any(source.name in names for source in node.all_input_nodes):
+            return stack_place(node.meta.get("stack_trace"))
+    return "", 0
+
+
+STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, SPEC))

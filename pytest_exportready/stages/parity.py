@@ -1,0 +1,167 @@
+"""The exported program gives what the trained module gives: on the example, on more inputs, on fresh random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from pytest_exportready.failure import user_place
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.pytree import distinct, flatten, unflatten
+from pytest_exportready.stage import Stage, Trial
+from pytest_exportready.text import exception_text
+from pytest_exportready.tolerance import Comparison, Tolerance, compare
+from pytest_exportready.truth import Call, run as run_calls
+from pytest_exportready.variation import variations
+
+AGREES = Rule(
+    "ER501",
+    "program_agrees",
+    "The exported program must give what the trained eager module gives in eval mode: structure, shapes, dtypes, devices,\n"
+    "NaN and Inf places and integers exactly, floating point to the bit or within the limits of tolerance.py.",
+)
+RUNS = Rule(
+    "ER502",
+    "program_runs",
+    "The exported program must run on every input on which the trained module runs.",
+)
+NOT_VACUOUS = Rule(
+    "ER503",
+    "comparison_can_fail",
+    "A comparison must be able to fail. An all-zero output and the output for another input have to be rejected by the\n"
+    "same tolerance; where they are accepted, agreement proves nothing.",
+)
+
+
+def run(trial: Trial) -> Iterator[Finding]:
+    tolerance = tolerance_of(trial)
+    results: list[Comparison] = []
+    expected = None
+    for what, calls in _sequences(trial):
+        try:
+            answers = trial.truth.sequence(calls)
+        except Exception as error:
+            yield _eager_fails(what, error)
+            continue
+        expected = answers[0] if expected is None else expected
+        found = yield from _compare(trial, what, calls, answers, tolerance, results)
+        if found:
+            break
+    trial.facts |= summary(results)
+    if expected is not None and results and all(r.agree for r in results):
+        yield from _vacuous(trial, expected, tolerance)
+
+
+def tolerance_of(trial: Trial) -> Tolerance:
+    return Tolerance(trial.options.rtol, trial.options.atol)
+
+
+def summary(results: list[Comparison]) -> dict[str, Any]:
+    """Facts for the report: how many comparisons, all of them bitwise, largest error over the output's rms."""
+    worst = max((r.largest for r in results), default=0.0)
+    return {
+        "compared": len(results),
+        "bitwise": all(r.bitwise for r in results),
+        "largest": worst if worst != float("inf") else None,
+    }
+
+
+def run_program(program: torch.export.ExportedProgram, calls: list[Call]) -> list[Any]:
+    """Answers of the program to ``calls`` in order; its state is put back afterwards."""
+    tables = (program.state_dict, program.constants)
+    before = [{k: v.detach().clone() for k, v in t.items() if isinstance(v, torch.Tensor)} for t in tables]
+    try:
+        return run_calls(program.module(), calls)
+    finally:
+        with torch.no_grad():
+            for table, saved in zip(tables, before, strict=True):
+                for name, value in saved.items():
+                    table[name].copy_(value)
+
+
+def _sequences(trial: Trial) -> Iterator[tuple[str, list[Call]]]:
+    """What is compared: with state, one sequence of calls; without, each input by itself."""
+    case = trial.case
+    example: Call = (case.args, case.kwargs)
+    more: list[Call] = [(tuple(args), kwargs) for args, kwargs in case.more_inputs]
+    if case.stateful_calls:
+        yield "the sequence of calls", [example, *more]
+        return
+    yield "the example inputs", [example]
+    for position, call in enumerate(more):
+        yield f"more_inputs[{position}]", [call]
+    fresh = another(trial, example)
+    if fresh is not None:
+        yield "fresh random inputs", [fresh]
+
+
+def another(trial: Trial, example: Call) -> Call | None:
+    """Fresh inputs that the trained module accepts with an answer free of NaN; None where there are none."""
+    for call in variations(example, seed=1):
+        try:
+            answer = trial.truth.answer(call)
+        except Exception:
+            continue
+        if not any(isinstance(x, torch.Tensor) and x.is_floating_point() and x.isnan().any() for x in flatten(answer)[0]):
+            return call
+    return None
+
+
+def _compare(
+    trial: Trial, what: str, calls: list[Call], answers: list[Any], tolerance: Tolerance, results: list[Comparison]
+) -> Iterator[Finding]:
+    assert trial.program is not None
+    try:
+        given = run_program(trial.program, calls)
+    except Exception as error:
+        file, line = user_place(error)
+        message = f"the program ({trial.mode}) fails on {what}, where the module runs: {exception_text(error)}"
+        yield RUNS.error("", message, "look at what forward does there that the trace could not see", file=file, line=line)
+        return True
+    for number, (expected, actual) in enumerate(zip(answers, given, strict=True)):
+        result = compare(expected, actual, tolerance)
+        results.append(result)
+        if not result.agree:
+            call = f", call {number + 1} of {len(calls)}" if len(calls) > 1 else ""
+            yield AGREES.error(
+                result.where,
+                f"the program ({trial.mode}) and the trained module disagree on {what}{call}: {result.problem}",
+                "look for Python state, branches on values or a mode that the trace froze; "
+                "tolerance={...} only where this error is acceptable",
+            )
+            return True
+    return False
+
+
+def _vacuous(trial: Trial, expected: Any, tolerance: Tolerance) -> Iterator[Finding]:
+    leaves, spec = flatten(distinct(expected))
+    zeros = unflatten([torch.zeros_like(x) if isinstance(x, torch.Tensor) else x for x in leaves], spec)
+    if compare(expected, zeros, tolerance).agree:
+        message = "an all-zero output passes the same comparison: it proves nothing"
+        yield NOT_VACUOUS.error("output", message, "give inputs with a non-zero answer, or a tighter tolerance")
+        return
+    example: Call = (trial.case.args, trial.case.kwargs)
+    others = [(tuple(args), kwargs) for args, kwargs in trial.case.more_inputs]
+    tried = 0
+    for other in [*others, *variations(example, seed=2)]:
+        try:
+            answer = trial.truth.answer(other)
+        except Exception:
+            continue
+        tried += 1
+        if not compare(expected, answer, tolerance).agree:
+            return
+    if tried:
+        message = f"the output for {tried} other inputs passes the same comparison: it proves nothing"
+        yield NOT_VACUOUS.error("output", message, "give more_inputs that change the answer, or a tighter tolerance")
+
+
+def _eager_fails(what: str, error: Exception) -> Finding:
+    file, line = user_place(error)
+    message = f"the trained module does not run on {what}: {exception_text(error)}"
+    return RUNS.error("", message, "give inputs of the same kind as the example", file=file, line=line)
+
+
+STAGE = Stage(run, rules=(AGREES, RUNS, NOT_VACUOUS), after=("eager", "export"))

@@ -1,0 +1,132 @@
+"""The saved program, loaded in a fresh process, gives the same numbers under the same names."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.pytree import classes_of, distinct, flatten
+from pytest_exportready.stage import Stage, StageInfrastructure, Trial
+from pytest_exportready.stages._fresh_process import LOADER, ProcessDied, in_child
+from pytest_exportready.stages.parity import summary, tolerance_of
+from pytest_exportready.text import plain, without_tensors
+from pytest_exportready.tolerance import compare
+from pytest_exportready.truth import Call
+
+SAVES = Rule("ER701", "program_saves", "torch.export.save must write the program. It runs in a child: it can abort the process.")
+LOADS = Rule("ER702", "program_loads", "torch.export.load must read the program in a process that never saw the model's code.")
+AGREES = Rule("ER703", "agrees_after_reload", "The loaded program must give what the trained module gives.")
+NAMES = Rule(
+    "ER704",
+    "names_are_kept",
+    "The names in the program's state dict must be those of the module, before and after saving: weights are later\n"
+    "replaced by name.",
+)
+NEEDS_IMPORT = Rule(
+    "ER705",
+    "loads_without_imports",
+    "Classes of inputs and outputs, and custom operators, must be registered before a program that uses them is loaded:\n"
+    "whoever loads it needs that import. Information for the consumer, not a fault.",
+)
+SECONDS = 300.0  # for saving, and for loading and running
+
+
+def run(trial: Trial) -> Iterator[Finding]:
+    LOADER.ensure_started()
+    with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
+        yield from _reload(trial, Path(folder))
+
+
+def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
+    program = trial.program
+    assert program is not None
+    path = folder / "program.pt2"
+    try:
+        _save(program, path)
+    except (RuntimeError, ProcessDied) as error:
+        if isinstance(error.__cause__, OSError):
+            raise StageInfrastructure(f"the program cannot be written: {error.__cause__}") from error
+        text = without_tensors(str(error))
+        yield SAVES.error("", f"torch.export.save failed: {text}", "keep sparse and quantised tensors out of the state")
+        return
+    trial.facts["bytes"] = path.stat().st_size
+    missing = sorted(set(trial.truth.module.state_dict()) - set(program.state_dict))
+    if missing:
+        yield _names(missing, "the program's state dict lacks names of the module's")
+    call: Call = (trial.case.args, dict(trial.case.kwargs))
+    calls = [call] if not trial.case.stateful_calls else [call, *((tuple(a), k) for a, k in trial.case.more_inputs)]
+    reply = yield from _load(trial, folder, calls)
+    if reply is None:
+        return
+    lost = sorted(set(program.state_dict) ^ set(reply["names"]))
+    if lost:
+        yield _names(lost, "names differ after saving and loading")
+    loaded = torch.load(folder / "outputs.pt", weights_only=True)
+    results = []
+    for expected, actual in zip(trial.truth.sequence(calls), loaded, strict=True):
+        results.append(compare(flatten(expected)[0], actual, tolerance_of(trial)))
+        if not results[-1].agree:
+            yield AGREES.error(
+                results[-1].where,
+                f"the loaded program ({trial.mode}) and the trained module disagree: {results[-1].problem}",
+                "look for constants and buffers that do not survive torch.export.save (views, subclasses, caches)",
+            )
+            break
+    trial.facts |= summary(results)
+
+
+def _save(program: torch.export.ExportedProgram, path: Path) -> None:
+    if torch.cuda.is_initialized():
+        torch.export.save(program, path)  # a forked child cannot use CUDA
+    else:
+        in_child(lambda: torch.export.save(program, path), SECONDS)
+
+
+def _load(trial: Trial, folder: Path, calls: list[Call]) -> Iterator[Finding]:
+    inputs = [[x.detach() if isinstance(x, torch.Tensor) else x for x in flatten(distinct(call))[0]] for call in calls]
+    torch.save(inputs, folder / "inputs.pt")
+    request: dict[str, Any] = {name: str(folder / f"{name}.pt") for name in ("inputs", "outputs")}
+    request |= {"program": str(folder / "program.pt2"), "reply": str(folder / "reply.json"), "imports": [], "sys_path": []}
+    try:
+        reply = LOADER.ask(request, SECONDS)
+        imports = _imports(trial) if "error" in reply else []
+        if imports:
+            first = reply
+            Path(request["reply"]).unlink()
+            reply = LOADER.ask({**request, "imports": imports, "sys_path": [p for p in sys.path if p]}, SECONDS)
+            if "error" in reply:
+                reply = first
+            else:
+                names = ", ".join(imports)
+                yield NEEDS_IMPORT.info("", f"the program loads only after `import {names}`", f"import {names} before torch.export.load")
+    except ProcessDied as error:
+        yield LOADS.error("", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand")
+        return None
+    if "error" in reply:
+        text = plain(without_tensors(reply["error"]), 300)
+        yield LOADS.error("", f"the saved program does not load and run in a fresh process: {text}", "register its classes and operators in a module that can be imported")
+        return None
+    return reply
+
+
+def _imports(trial: Trial) -> list[str]:
+    """Modules whose import may register what the program needs: classes of inputs and outputs, the model's own code."""
+    assert trial.program is not None
+    spec = trial.program.call_spec
+    classes = set().union(*(classes_of(s) for s in (spec.in_spec, spec.out_spec) if s is not None))
+    owners = {kind.__module__ for kind in classes} | {type(m).__module__ for m in trial.truth.module.modules()}
+    return sorted(name for name in owners if name.split(".")[0] not in ("torch", "builtins", "__main__"))
+
+
+def _names(names: list[str], problem: str) -> Finding:
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return NAMES.error(names[0], f"{problem}: {shown}", "export the module whose names the checkpoint has")
+
+
+STAGE = Stage(run, rules=(SAVES, LOADS, AGREES, NAMES, NEEDS_IMPORT), after=("parity",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -122,7 +122,11 @@ ACCEPTED = (
 )
 
 
-def export_ready(function: F | None = None, **arguments: Any) -> Any:
+@overload
+def export_ready(function: F) -> F: ...
+@overload
+def export_ready(**arguments: Any) -> Callable[[F], F]: ...
+def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F], F]:
     """Mark a function or method as an export case: ``@export_ready`` or ``@export_ready(dynamic_batch=True)``.
 
     The function returns ``(model, args)``, ``(model, args, kwargs)`` or an ExportCase; it takes fixtures and
@@ -139,7 +143,7 @@ def export_ready(function: F | None = None, **arguments: Any) -> Any:
     """
     import pytest
 
-    mark = pytest.mark.export_ready(**arguments)
+    mark: Callable[[F], F] = pytest.mark.export_ready(**arguments)
     return mark if function is None else mark(function)
 
 
@@ -186,7 +190,7 @@ def case_options(
 
 
 def _modes(strict: object) -> tuple[Mode, ...]:
-    name = {None: "non-strict", False: "non-strict", True: "strict"}.get(strict, strict) if not isinstance(strict, (list, dict, set)) else strict  # type: ignore[arg-type]
+    name = {"None": "non-strict", "False": "non-strict", "True": "strict"}.get(str(strict), strict)
     if not isinstance(name, str) or name not in MODES:
         raise CaseError(f"strict={strict!r}: accepted are {', '.join(map(repr, MODES))}, True and False")
     return MODES[name]

@@ -9,11 +9,12 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from pytest_exportready.torch_internals import backward_hooks, forward_hooks, gradient_hooks
 
-_OF_TORCH = str(Path(inspect.getfile(nn)).parent)
+_OF_TORCH = str(Path(torch.__file__).parent)
 
 
 class HookPlace(NamedTuple):
@@ -50,7 +51,7 @@ def users_backward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
 
 
 def users_forward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
-    """Names of the modules on whose forward pass each function is hooked, torch's own (weight norm) left out."""
+    """Names of the modules on whose forward pass each function is hooked; torch's own are not told."""
     found: dict[HookPlace, list[str]] = {}
     for name, module in model.named_modules():
         for hook in forward_hooks(module):

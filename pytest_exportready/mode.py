@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Iterator
-from functools import cache
 from types import CodeType, FunctionType
 
 from torch import nn
 
+from pytest_exportready.bytecode import attributes_read, methods
 from pytest_exportready.torch_internals import forward_hooks, is_dropout, is_norm
 from pytest_exportready.wrappers import wrapped_module
 
@@ -23,23 +22,27 @@ def mode_sensitive(module: nn.Module) -> bool:
     """True when this very module's output or state depends on its ``training`` flag.
 
     Torch's own classes are judged by their settings (a dropout of probability 0 does nothing), every other
-    class by whether the code of its methods, or of a forward hook on it, reads an attribute called
-    ``training``.
+    class by whether its methods, or a forward hook on it, read an attribute called ``training``.
     """
     if wrapped_module(module) is not None:
         return False
-    if any(_reads_training(code) for code in _instance_code(module)):
+    if any("training" in attributes_read(code) for code in _instance_code(module)):
         return True
-    return class_reads_training(type(module)) and not _settings_make_it_harmless(module)
+    return _class_reads_training(type(module)) and not _settings_make_it_harmless(module)
 
 
-@cache
-def class_reads_training(kind: type) -> bool:
-    """Whether a method of ``kind``, or of a base of it below ``nn.Module``, reads an attribute
-    ``training``.
-    """
-    bases = kind.__mro__[: kind.__mro__.index(nn.Module)]
-    return any(_reads_training(code) for base in bases for code in _methods(base))
+def _class_reads_training(kind: type) -> bool:
+    if kind not in _READS_TRAINING:
+        computing = (
+            code
+            for name, code in methods(kind).items()
+            if name not in _NOT_COMPUTING and (name == "__call__" or not name.startswith("__"))
+        )
+        _READS_TRAINING[kind] = any("training" in attributes_read(code) for code in computing)
+    return _READS_TRAINING[kind]
+
+
+_READS_TRAINING: dict[type, bool] = {}
 
 
 def _settings_make_it_harmless(module: nn.Module) -> bool:
@@ -58,32 +61,11 @@ def _settings_make_it_harmless(module: nn.Module) -> bool:
     return type(module) in _FAST_PATH
 
 
-def _methods(kind: type) -> Iterator[CodeType]:
-    for name, member in vars(kind).items():
-        dunder = name.startswith("__") and name != "__call__"
-        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-        if isinstance(function, FunctionType) and not dunder and name not in _NOT_COMPUTING:
-            yield function.__code__
-
-
 def _instance_code(module: nn.Module) -> Iterator[CodeType]:
     """Code that runs for this instance only: a patched ``forward``, forward hooks."""
     for hook in [vars(module).get("forward"), *forward_hooks(module)]:
         function = getattr(hook, "__func__", hook)
-        if not isinstance(function, FunctionType):
-            function = (
-                getattr(type(hook).__call__, "__func__", type(hook).__call__) if callable(hook) else None
-            )
+        if callable(hook) and not isinstance(function, FunctionType):
+            function = type(hook).__call__
         if isinstance(function, FunctionType):
             yield function.__code__
-
-
-@cache
-def _reads_training(code: CodeType) -> bool:
-    names_it = "training" in code.co_names or "training" in code.co_consts
-    if names_it and any(
-        i.argval == "training" and ("LOAD_ATTR" in i.opname or i.opname == "LOAD_CONST")
-        for i in dis.get_instructions(code)
-    ):
-        return True
-    return any(_reads_training(inner) for inner in code.co_consts if isinstance(inner, CodeType))

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pytest_exportready.loose_tensors import recomputed_tensors
 from pytest_exportready.names import counted, few
 from pytest_exportready.readable import readable
 from pytest_exportready.text import exception_text
@@ -34,7 +35,8 @@ def faithful_copy(model: nn.Module) -> tuple[nn.Module, list[str]]:
     """
     _refuse_ties_to_original(model)
     try:
-        twin = copy.deepcopy(model)
+        memo = {id(tensor): tensor.detach().clone() for tensor in recomputed_tensors(model)}
+        twin = copy.deepcopy(model, memo)
     except Exception as error:
         where, cause = _uncopyable(model) or ("", error)
         raise CannotCopy(where, exception_text(cause)) from error
@@ -51,8 +53,9 @@ def _by_name(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _plain(modules: dict[str, nn.Module]) -> Iterator[tuple[str, nn.Module]]:
-    """Modules whose class is the user's: a traced GraphModule gets a class of its own for each copy."""
-    return ((name, m) for name, m in modules.items() if not isinstance(m, torch.fx.GraphModule))
+    """Modules whose class is the user's: traced and scripted ones get another class with each copy."""
+    generated = (torch.fx.GraphModule, torch.jit.ScriptModule)
+    return ((name, m) for name, m in modules.items() if not isinstance(m, generated))
 
 
 def _correct_modes(originals: dict[str, nn.Module], copies: dict[str, nn.Module]) -> list[str]:
@@ -138,7 +141,7 @@ def _tied(value: object, tree: set[int]) -> bool:
         seen.add(id(item))
         if isinstance(item, (MethodType, BuiltinMethodType)):
             todo += [(item.__self__, shared), (getattr(item, "__func__", None), True)]
-        elif isinstance(item, FunctionType):
+        elif isinstance(item, FunctionType) and not str(item.__module__).startswith("torch."):
             todo += [(inner, True) for inner in _captured(item)]
         elif isinstance(item, partial):
             todo += [(inner, shared) for inner in (item.func, *item.args, *item.keywords.values())]

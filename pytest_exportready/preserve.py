@@ -104,7 +104,8 @@ class _TensorState:
             with suppress(RuntimeError, NotImplementedError):
                 self.alias = tensor.detach()
                 self.data = self.alias.clone()
-        if tensor.is_leaf:
+        self.was_leaf = tensor.is_leaf
+        if self.was_leaf:
             self.requires_grad, self.grad = tensor.requires_grad, tensor.grad
 
     def written(self, tensor: torch.Tensor) -> bool:
@@ -119,6 +120,8 @@ class _TensorState:
         if self.data is not None:
             if tensor.layout == torch.strided and tensor.data_ptr() != self.alias.data_ptr():
                 tensor.data = self.alias
+            if tensor.grad_fn is not None and self.was_leaf:
+                tensor.detach_()  # a forward in training wrote something with a graph into this buffer
             if self.written(tensor):
                 with torch.no_grad():
                     self.alias.copy_(self.data)
@@ -128,7 +131,7 @@ class _TensorState:
         for hooks, before in self.hooks:
             hooks.clear()
             hooks.update(before)
-        if tensor.is_leaf and hasattr(self, "grad"):
+        if tensor.is_leaf and self.was_leaf:
             tensor.grad = self.grad
             if tensor.requires_grad != self.requires_grad:
                 tensor.requires_grad_(self.requires_grad)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from pytest_exportready.progress import Progress
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.report.gather import Gather
 from pytest_exportready.report.run import Run
+from pytest_exportready.text import exception_text
+from pytest_exportready.trace_log import without_structured_trace
 
 CASE_OPTIONS = pytest.StashKey[CaseOptions]()
 READINESS = pytest.StashKey[Readiness]()
@@ -44,9 +46,12 @@ class ExportReadySession:
     # -- collection
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-        if file_path.parent != self.models or file_path.suffix != ".py" or file_path.name.startswith("_"):
+        if self.models is None or file_path.parent != self.models or file_path.suffix != ".py":
             return None
-        return pytest.Module.from_parent(parent, path=file_path)
+        if file_path.name.startswith("_") or parent.session.isinitpath(file_path):
+            return None  # a file that is named on the command line is collected by pytest itself
+        # the same id wherever the package lies: reports of different machines and nights are compared by it
+        return pytest.Module.from_parent(parent, path=file_path, nodeid=f"{self.models.name}/{file_path.name}")
 
     @pytest.fixture
     def export_ready_scenario(self, request: pytest.FixtureRequest) -> str:
@@ -74,11 +79,11 @@ class ExportReadySession:
         if others:
             config.hook.pytest_deselected(items=others)
         items[:] = cases
-        self.progress.total = len(items)
+        self.progress.collected(len(items))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
-        self.progress.total = len(ids)
+        self.progress.collected(len(ids))
 
     # -- running
 
@@ -114,9 +119,10 @@ class ExportReadySession:
             item.stash[READINESS] = raised(error, name=item.nodeid, scenario=scenario)
             raise
         required, watch = chosen is not None, self.progress.stage
-        readiness = judge_returned(
-            returned, options, name=item.nodeid, scenario=scenario, required=required, watch=watch
-        )
+        with without_structured_trace():
+            readiness = judge_returned(
+                returned, options, name=item.nodeid, scenario=scenario, required=required, watch=watch
+            )
         item.stash[READINESS] = readiness
         settle(readiness, options)
 
@@ -149,18 +155,20 @@ class ExportReadySession:
         if hasattr(self.config, "workerinput") or self.config.option.collectonly:
             return
         from pytest_exportready.report.html import write_html
-        from pytest_exportready.report.junit import JUnitError, read_junit, write_junit
+        from pytest_exportready.report.junit import read_junit, write_junit
 
         self.run = self.gather.run(_properties())
+        self._write(self.options.junit, lambda path: write_junit(self.run, path))
+        if not self.troubles:
+            self.run = read_junit(self.options.junit)  # every other report is made from the JUnit file
+        self._write(self.options.html, lambda path: write_html(self.run, path))
+
+    def _write(self, path: Path, write: Callable[[Path], None]) -> None:
+        """A report that cannot be written is told, and takes nothing else with it."""
         try:
-            write_junit(self.run, self.options.junit)
-            self.run = read_junit(self.options.junit)
-        except (OSError, JUnitError) as error:
-            self.troubles.append(f"cannot write {self.options.junit}: {error}")
-        try:
-            write_html(self.run, self.options.html)
-        except OSError as error:
-            self.troubles.append(f"cannot write {self.options.html}: {error}")
+            write(path)
+        except Exception as error:
+            self.troubles.append(f"cannot write {path}: {exception_text(error)}")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.run is None:

@@ -144,10 +144,10 @@ def plain_attributes(module: nn.Module) -> dict[str, Any]:
 
     ``vars(module)`` mixes them with the module's own bookkeeping, whose names are private.
     """
-    own = vars(nn.Module()).keys()
-    return {name: value for name, value in vars(module).items() if name not in own}
+    return {name: value for name, value in vars(module).items() if name not in _OF_EVERY_MODULE}
 
 
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _PUBLIC_BATCHNORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 _BACKWARD = ("_backward_pre_hooks", "_backward_hooks")
 _GRADIENT = ("_backward_hooks", "_post_accumulate_grad_hooks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -30,15 +30,16 @@ class Truth:
 
     def sequence(self, calls: Iterable[Call]) -> list[Any]:
         """Answers to ``calls``, one after the other, each on the state that the one before left."""
-        return self.observe(calls)[0]
+        with preserved(self.module):
+            self.module.eval()
+            return run(self.module, calls)
 
     def observe(self, calls: Iterable[Call]) -> tuple[list[Any], list[Change]]:
         """As ``sequence``, and what the module had changed of itself by the end."""
-        with preserved(self.module):
+        with preserved(self.module) as before:
             self.module.eval()
-            with preserved(self.module) as before, torch.no_grad():
-                answers = run(self.module, calls)
-                return answers, before.changes()
+            answers = run(self.module, calls)
+            return answers, [change for change in before.changes() if not change.where.endswith("training")]
 
 
 def run(module: Any, calls: Iterable[Call]) -> list[Any]:
@@ -50,6 +51,3 @@ def run(module: Any, calls: Iterable[Call]) -> list[Any]:
             answers.append(distinct(module(*own_args, **own_kwargs)))
     return answers
 
-
-def calls_of(case_args: Sequence[Any], case_kwargs: Mapping[str, Any]) -> Call:
-    return tuple(case_args), dict(case_kwargs)

@@ -90,7 +90,7 @@ def _judge_untouched(
     else:
         yield RULE.warning(
             untouched[0],
-            f"running statistics of {counted(len(untouched), 'norm')} as initialised: {few(untouched)}. "
+            f"{counted(len(untouched), 'norm')} with running statistics as initialised: {few(untouched)}. "
             "Nothing shows that this model was trained.",
             RETRAIN_STATISTICS,
         )

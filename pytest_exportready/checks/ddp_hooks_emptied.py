@@ -76,25 +76,35 @@ def _prefixes(model: nn.Module, checkpoint: Mapping[str, Any]) -> Iterator[Findi
     if parameters <= keys or not keys:
         return
     own = {"n_averaged"} if isinstance(model, AveragedModel) else set()
-    for prefix in PREFIXES:
-        bare_keys, bare_known = _without(prefix, keys - own), _without(prefix, known - own)
+    for prefixes in (*((prefix,) for prefix in PREFIXES), PREFIXES):
+        bare_keys, bare_known = _without(prefixes, keys - own), _without(prefixes, known - own)
         if bare_keys != keys - own and parameters <= bare_keys <= known:
+            present = _present(prefixes, keys)
             yield RULE.error(
                 min(keys),
-                f"the checkpoint's names contain {prefix!r}, the model's do not: loading by name misses all.",
-                f'{{key.replace("{prefix}", ""): value for key, value in checkpoint.items()}}',
+                f"the checkpoint's names contain {present}, the model's do not: loading by name misses all.",
+                f'{{name.replace("{present}", ""): value for name, value in checkpoint.items()}}',
             )
-        elif bare_known != known - own and _without(prefix, parameters) <= keys <= bare_known:
+            return
+        if bare_known != known - own and _without(prefixes, parameters) <= keys <= bare_known:
+            present = _present(prefixes, parameters)
             yield RULE.error(
                 min(parameters),
-                f"the model's names contain {prefix!r}, the checkpoint's do not: loading by name misses all.",
-                f"export model.{prefix.rstrip('.')}",
+                f"the model's names contain {present}, the checkpoint's do not: loading by name misses all.",
+                f"export model.{present.rstrip('.')}",
             )
+            return
 
 
-def _without(prefix: str, names: set[str]) -> set[str]:
-    """``names`` without ``prefix``, wherever a component of a name is one."""
-    return {("." + name).replace("." + prefix, ".").removeprefix(".") for name in names}
+def _without(prefixes: tuple[str, ...], names: set[str]) -> set[str]:
+    """``names`` without ``prefixes``, wherever a component of a name is one."""
+    return {".".join(part for part in name.split(".") if f"{part}." not in prefixes) for name in names}
+
+
+def _present(prefixes: tuple[str, ...], names: set[str]) -> str:
+    """Those of ``prefixes`` that occur in the one of ``names`` that has most of them, as they stand there."""
+    present = ([part for part in name.split(".") if f"{part}." in prefixes] for name in sorted(names))
+    return "".join(f"{part}." for part in max(present, key=len))
 
 
 def _left_hooks(model: nn.Module) -> Iterator[Finding]:

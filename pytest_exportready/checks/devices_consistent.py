@@ -29,6 +29,8 @@ from pytest_exportready.wrappers import unwrap
 
 RULE = Rule("ER201", "devices_consistent")
 
+LOOSE = "plain tensor attributes, neither parameter nor buffer"
+
 
 def inspect(subject: Subject) -> Iterator[Finding]:
     model = unwrap(subject.model)[0]
@@ -81,35 +83,23 @@ def _strays(placed: Mapping[str, torch.device], home: torch.device) -> Iterator[
 
 
 def _loose(loose: list[LooseTensor], home: torch.device | None, target: str | None) -> Iterator[Finding]:
-    real = [entry for entry in loose if not (entry.tensor.is_meta or is_fake(entry.tensor))]
-    away = [e for e in real if home is not None and e.tensor.device != home and not _scalar_on_cpu(e.tensor)]
-    stays = [e for e in real if e not in away and target is not None and _left_behind(e.tensor, target)]
-    recomputed = [e for e in stays if e.assigned_in_forward or not e.tensor.is_leaf]
-    stays = [e for e in stays if e not in recomputed]
-    rest = [e for e in real if e not in away and e not in stays and e not in recomputed]
-    if away:
-        yield RULE.error(
-            _where(away),
-            f"plain tensor attributes on {few(dict.fromkeys(str(e.tensor.device) for e in away))}, while the "
-            f"parameters are on {home}: they do not follow .to().",
-            _register(away),
-        )
-    if stays:
-        yield RULE.error(
-            _where(stays),
-            f"plain tensor attributes, neither parameter nor buffer: .to({target!r}) leaves them behind.",
-            _register(stays),
-        )
-    if recomputed:
-        yield RULE.warning(
-            _where(recomputed),
-            f"plain tensor attributes: .to({target!r}) leaves them behind, unless forward() makes them anew.",
-            _register(recomputed),
-        )
+    real = [e for e in loose if not (e.tensor.is_meta or is_fake(e.tensor) or _scalar_on_cpu(e.tensor))]
+    away = [e for e in real if home is not None and e.tensor.device != home]
+    behind = [e for e in real if e not in away and target is not None and _elsewhere(e.tensor.device, target)]
+    rest = [e for e in real if e not in away and e not in behind]
+    for found, what in (
+        (away, f"not on {home} as the parameters are, for .to() does not move them"),
+        (behind, f".to({target!r}) leaves them behind"),
+    ):
+        sure = [e for e in found if not e.handled and e.tensor.is_leaf]
+        unsure = [e for e in found if e not in sure]
+        if sure:
+            yield RULE.error(_where(sure), f"{LOOSE}: {what}.", _register(sure))
+        if unsure:
+            doubt = "unless forward() makes or moves them itself"
+            yield RULE.warning(_where(unsure), f"{LOOSE}: {what}, {doubt}.", _register(unsure))
     if rest:
-        yield RULE.info(
-            _where(rest), "plain tensor attributes, neither parameter nor buffer: .to() does not move them."
-        )
+        yield RULE.info(_where(rest), f"{LOOSE}: .to() does not move them.")
 
 
 def _where(loose: list[LooseTensor]) -> str:
@@ -127,10 +117,9 @@ def _scalar_on_cpu(tensor: torch.Tensor) -> bool:
     return not lazy and tensor.dim() == 0 and tensor.device.type == "cpu"
 
 
-def _left_behind(tensor: torch.Tensor, target: str) -> bool:
-    device, goal = tensor.device, torch.device(target)
-    same = device.type == goal.type and (goal.index is None or device.index in (None, goal.index))
-    return not same and not _scalar_on_cpu(tensor)
+def _elsewhere(device: torch.device, target: str) -> bool:
+    goal = torch.device(target)
+    return device.type != goal.type or (None not in (device.index, goal.index) and device.index != goal.index)
 
 
 class _Normalise(nn.Module):

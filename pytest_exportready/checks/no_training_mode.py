@@ -31,18 +31,17 @@ from pytest_exportready.wrappers import unwrap
 
 RULE = Rule("ER301", "no_training_mode")
 
-FUNCTIONAL_FIX = "pass self.training: F.dropout(x, p, self.training), or use the nn module"
-
 
 def inspect(subject: Subject) -> Iterator[Finding]:
     model = unwrap(subject.model)[0]
     training = {name: module for name, module in model.named_modules() if module.training}
     sensitive = {name: module for name, module in training.items() if mode_sensitive(module)}
     if sensitive:
-        named = few(f"{name or '(root)'} ({type(module).__name__})" for name, module in sensitive.items())
+        children_first = sorted(sensitive, key=lambda name: not name)
+        named = few(f"{name or '(root)'} ({type(sensitive[name]).__name__})" for name in children_first)
         count = counted(len(sensitive), "module")
         yield RULE.error(
-            next(iter(sensitive)),
+            children_first[0],
             f"{count} left in training mode, where the result differs from eval mode: {named}.",
             "model.eval() before the export",
         )
@@ -60,7 +59,7 @@ def inspect_program(program: ExportedProgram) -> Iterator[Finding]:
             yield RULE.error(
                 owner(node),
                 f"{node.target} says training in the program although the module was exported in eval mode.",
-                FUNCTIONAL_FIX,
+                _fix(node),
                 file=file,
                 line=line,
             )
@@ -83,14 +82,19 @@ def trains(node: torch.fx.Node) -> bool:
     return drops and (says_training or attends) and argument(node, "num_layers") != 1
 
 
+def _fix(node: torch.fx.Node) -> str:
+    if argument(node, "dropout_p") is not None:
+        return "dropout_p=p if self.training else 0.0"
+    return "pass training=self.training, as in F.dropout(x, p, self.training), or use the nn module"
+
+
 def remedy(subject: Subject) -> list[str]:
-    sensitive = [name for name, m in subject.model.named_modules() if m.training and mode_sensitive(m)]
-    subject.model.eval()
-    return (
-        [f"model.eval(): {counted(len(sensitive), 'module')} left training mode: {few(sensitive)}"]
-        if sensitive
-        else []
-    )
+    training = [name for name, module in subject.model.named_modules() if module.training]
+    try:
+        subject.model.eval()
+    except NotImplementedError:  # the module of an ExportedProgram has one mode only
+        return []
+    return [f"model.eval(): {counted(len(training), 'module')} left training mode"] if training else []
 
 
 class _Functional(nn.Module):

@@ -66,7 +66,7 @@ def _uncollected(report: pytest.CollectReport) -> TestResult:
         file=path,
         outcome="infra",
         message=f"could not be collected: {_reason(report)}",
-        text=report.longreprtext,
+        text=_full(report),
         output=_output([report]),
     )
 
@@ -85,7 +85,7 @@ def _result(nodeid: str, attempts: list[Reports]) -> TestResult:
         nodeid=nodeid,
         classname=".".join([_dotted(path), *classes]),
         name=f"{last}{bracket}{params}" or path,
-        file=file.replace(os.sep, "/"),
+        file=path if file.startswith("..") else file.replace(os.sep, "/"),
         line=0 if line is None else line + 1,
         seconds=sum(report.duration for attempt in attempts for report in attempt if not _subtest(report)),
         outcome=outcome,
@@ -103,15 +103,15 @@ def _judge(reports: Reports) -> tuple[Outcome, str, str]:
     setup, call, teardown = (phases.get(when) for when in ("setup", "call", "teardown"))
     crash = next((phases[when] for when in phases.keys() - {"setup", "call", "teardown"}), None)
     if crash is not None:
-        return "infra", _reason(crash), crash.longreprtext
+        return "infra", _reason(crash), _full(crash)
     if setup is not None and _bad(setup):
-        return "infra", f"setup: {_reason(setup)}", setup.longreprtext
+        return "infra", f"setup: {_reason(setup)}", _full(setup)
     if setup is not None and setup.skipped:
         return "xfailed" if hasattr(setup, "wasxfail") else "skipped", _skip_reason(setup), ""
     bad_subtests = [report for report in reports if _subtest(report) and _bad(report)]
     outcome, message, text = _judge_call(call, bad_subtests)
     if teardown is not None and _bad(teardown):
-        text = "\n\n".join(part for part in (text, f"teardown:\n{teardown.longreprtext}") if part)
+        text = "\n\n".join(part for part in (text, f"teardown:\n{_full(teardown)}") if part)
         if outcome != "failed":
             outcome, message = "infra", f"teardown: {_reason(teardown)}"
     return outcome, message, text
@@ -121,12 +121,12 @@ def _judge_call(call: pytest.TestReport | None, bad_subtests: Reports) -> tuple[
     if bad_subtests:
         first = bad_subtests[0]
         message = f"{len(bad_subtests)} failed: {_subtest(first)}: {_reason(first)}"
-        text = "\n\n".join(f"subtest {_subtest(report)}:\n{report.longreprtext}" for report in bad_subtests)
+        text = "\n\n".join(f"subtest {_subtest(report)}:\n{_full(report)}" for report in bad_subtests)
         return "failed", f"subtests, {message}", text
     if call is None:
         return "infra", "did not finish: the session ended, or its process was lost, while it ran", ""
     if _bad(call):
-        return "failed", _reason(call), call.longreprtext
+        return "failed", _reason(call), _full(call)
     if call.skipped:
         return "xfailed" if hasattr(call, "wasxfail") else "skipped", _skip_reason(call), ""
     if hasattr(call, "wasxfail"):
@@ -164,9 +164,14 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
         return str(crash.message)
-    lines = [line for line in report.longreprtext.splitlines() if line.strip()]
+    lines = [line for line in _full(report).splitlines() if line.strip()]
     told = [line[1:].strip() for line in lines if line.startswith("E  ")]
     return (told or lines or ["no reason given"])[-1 if told else 0]
+
+
+def _full(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """The failure in full; without the worker that pytest puts before it, so that -n changes nothing."""
+    return "" if report.longrepr is None else str(report.longrepr)
 
 
 def _skip_reason(report: pytest.TestReport) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from base64 import b64encode
 from collections.abc import Iterator
@@ -42,12 +43,17 @@ def page(run: Run) -> str:
     """The HTML text of the page."""
     style = f":root{{--stages:{len(run.stages)}}}\n{_style()}"
     digest = b64encode(sha256(style.encode()).digest()).decode()
-    return _environment().get_template("page.html").render(
-        run=run,
-        style=Markup(style),
-        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-        when=_when(run.timestamp),
-        detailed=len(run.results) <= DETAILED,
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            run=run,
+            style=Markup(style),
+            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+            when=_when(run.timestamp),
+            detailed=len(run.results) <= DETAILED,
+            mixed=len({_attention(result) for result in run.results}) == 2,
+        )
     )
 
 
@@ -81,10 +87,12 @@ def _attention(result: TestResult) -> bool:
 def _reason(result: TestResult) -> str:
     """The line under a case that is not green."""
     if result.outcome == "passed":
-        return f"passed after {len(result.earlier)} failed attempt(s)" if result.earlier else result.message
+        return f"passed only at attempt {len(result.earlier) + 1}" if result.earlier else result.message
     if result.outcome == "failed" and result.readiness and result.readiness.errors:
         first = result.readiness.errors[0]
         return f"{first.place}: {first.message}"
+    if result.outcome in ("skipped", "xfailed", "missing"):
+        return f"{WORDS[result.outcome]}: {result.message}" if result.message else WORDS[result.outcome]
     return result.message or WORDS[result.outcome]
 
 
@@ -94,10 +102,15 @@ def _command(result: TestResult) -> str:
 
 def _facts(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in facts.items():
-        if isinstance(value, float):
-            yield key, f"{value:.4g}"
-        else:
-            yield key, budget.line(value if isinstance(value, str) else budget.compact(value), 300)
+        yield key.replace("_", " "), budget.line(_told(value), 300)
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list) and not any(isinstance(item, (dict, list)) for item in value):
+        return ", ".join(map(_told, value)) or "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _duration(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -52,8 +52,7 @@ def write_junit(run: Run, path: Path) -> None:
     suite: Any = _Suite("exportready")  # type: ignore[no-untyped-call]
     suite.timestamp = run.timestamp or None
     suite.hostname = run.hostname or None
-    for key, value in run.properties.items():
-        suite.add_property(key, value)
+    suite.append(_written(run.properties.items()))
     suite.add_testcases([_case(result) for result in run.results])
     suite.time = run.seconds
     report: Any = _Report("exportready")
@@ -89,8 +88,7 @@ def _case(result: TestResult) -> Any:
     case.file = result.file or None
     if result.line:
         case.line = result.line
-    for key, value in _properties(result):
-        case.add_property(PREFIX + key, value)
+    case.append(_written((PREFIX + key, value) for key, value in _properties(result)))
     retried = xunit2.FlakyFailure if result.outcome == "passed" else xunit2.RerunFailure
     for message in result.earlier:
         case.append(retried(message, f"{PREFIX}retry"))
@@ -101,6 +99,19 @@ def _case(result: TestResult) -> Any:
     if result.output:
         case.system_out = result.output
     return case
+
+
+def _written(pairs: Iterable[tuple[str, str]]) -> Any:
+    properties: Any = junitparser.Properties()  # type: ignore[no-untyped-call]
+    for key, value in pairs:
+        properties.add_property(junitparser.Property(key, value))
+    return properties
+
+
+def _told(element: Any) -> dict[str, str]:
+    """The properties of a suite or test case."""
+    properties = element.child(junitparser.Properties)
+    return {prop.name or "": prop.value or "" for prop in properties or ()}
 
 
 def _properties(result: TestResult) -> Iterator[tuple[str, str]]:
@@ -162,7 +173,7 @@ def _refuse(*_: object) -> None:
 def _run(suite: Any) -> Run:
     return Run(
         results=tuple(_result(case) for case in suite),
-        properties={prop.name or "": prop.value or "" for prop in suite.properties()},
+        properties=_told(suite),
         timestamp=suite.timestamp or "",
         hostname=suite.hostname or "",
         seconds=suite.time or 0.0,
@@ -170,7 +181,7 @@ def _run(suite: Any) -> Run:
 
 
 def _result(case: Any) -> TestResult:
-    told = {prop.name: prop.value or "" for prop in case.properties() if (prop.name or "").startswith(PREFIX)}
+    told = _told(case)
     name, classname, file = case.name or "(unnamed)", case.classname or "", case.file or ""
     found = (case.child(kind) for kind in (junitparser.Failure, junitparser.Error, junitparser.Skipped))
     verdict = next((verdict for verdict in found if verdict is not None), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -11,13 +12,17 @@ from pytest_exportready.finding import Finding
 from pytest_exportready.readiness import Readiness, StageResult
 from pytest_exportready.report import budget
 
+RECORD_LIMIT = 64 * 1024
+
 T = TypeVar("T")
 
 _HINTS: dict[type, dict[str, Any]] = {cls: get_type_hints(cls) for cls in (Readiness, StageResult, Finding)}
 
 
 def to_text(readiness: Readiness) -> str:
-    return budget.compact(readiness.to_dict())
+    """Compact JSON, without what is as by default."""
+    parts = {key: [_lean(part) for part in getattr(readiness, key)] for key in ("stages", "findings")}
+    return _compact({**_lean(readiness), **parts})
 
 
 def from_text(text: str) -> Readiness:
@@ -33,6 +38,65 @@ def from_text(text: str) -> Readiness:
     prepared = tuple(str(step) for step in _list(data, "prepared"))
     parts = {"stages": stages, "findings": findings, "checked": checked, "prepared": prepared}
     return _built(Readiness, {**data, **parts})
+
+
+def fitted(readiness: Readiness) -> tuple[Readiness, int]:
+    """``readiness`` cleaned and within RECORD_LIMIT, and how many of its last findings had to be left out."""
+    clean = replace(
+        readiness,
+        case=budget.name(readiness.case),
+        scenario=budget.name(readiness.scenario, 200),
+        stages=tuple(_clean_stage(stage) for stage in readiness.stages),
+        findings=tuple(_clean_finding(finding) for finding in readiness.findings),
+        checked=tuple((budget.line(code, 50), budget.line(title, 200)) for code, title in readiness.checked),
+        prepared=tuple(budget.line(step) for step in readiness.prepared),
+        seconds=budget.seconds(readiness.seconds),
+    )
+    if len(to_text(clean)) <= RECORD_LIMIT:
+        return clean, 0
+    bare = replace(clean, findings=())
+    if len(to_text(bare)) > RECORD_LIMIT // 2:
+        note = {"left out": "too large for a report"}
+        stages = tuple(replace(stage, facts=note if stage.facts else {}) for stage in bare.stages[:100])
+        bare = replace(bare, stages=stages, prepared=bare.prepared[:20], checked=bare.checked[:100])
+    room = RECORD_LIMIT - len(to_text(bare))
+    kept: list[Finding] = []
+    for finding in clean.findings:
+        room -= len(_compact(_lean(finding))) + 1
+        if room < 0:
+            break
+        kept.append(finding)
+    return replace(bare, findings=tuple(kept)), len(clean.findings) - len(kept)
+
+
+def _clean_stage(stage: StageResult) -> StageResult:
+    return StageResult(
+        name=budget.name(stage.name, 100),
+        outcome=stage.outcome,
+        seconds=budget.seconds(stage.seconds),
+        mode=budget.line(stage.mode, 100),
+        reason=budget.line(stage.reason),
+        facts=budget.plain_json(stage.facts),
+    )
+
+
+def _clean_finding(finding: Finding) -> Finding:
+    return replace(
+        finding,
+        code=budget.line(finding.code, 50),
+        name=budget.line(finding.name, 200),
+        stage=budget.name(finding.stage, 100),
+        ignored=budget.line(finding.ignored),
+    )
+
+
+def _compact(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def _lean(part: Readiness | StageResult | Finding) -> dict[str, Any]:
+    values = ((field, getattr(part, field.name)) for field in fields(part))
+    return {field.name: value for field, value in values if value not in (field.default, {}, ())}
 
 
 def _built(cls: type[T], data: Any) -> T:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pytest_exportready.readiness import Outcome as StageOutcome
 from pytest_exportready.readiness import Readiness
-from pytest_exportready.report import budget
+from pytest_exportready.report import budget, record
 
 Outcome = Literal["passed", "failed", "infra", "skipped", "xfailed", "missing"]
 State = Literal["ready", "not ready", "can't tell"]
@@ -62,7 +62,7 @@ class TestResult:
         put("output", budget.block(self.output))
         put("earlier", tuple(budget.line(message) for message in self.earlier[-EARLIER_LIMIT:]))
         if self.readiness is not None:
-            readiness, left_out = budget.fitted(self.readiness)
+            readiness, left_out = record.fitted(self.readiness)
             put("readiness", readiness)
             put("left_out", self.left_out + left_out)
 
@@ -70,9 +70,10 @@ class TestResult:
     def label(self) -> str:
         """The case as people call it, with its scenario where that is worth telling."""
         if self.readiness is None:
-            return self.name
-        plain = self.readiness.scenario in ("", "plain", "as_is")
-        return self.readiness.case if plain else f"{self.readiness.case} [{self.readiness.scenario}]"
+            return self.name.removeprefix("test_")
+        scenario = self.readiness.scenario
+        case = self.readiness.case.rpartition("::")[2].removesuffix(f"[{scenario}]").removeprefix("test_")
+        return case if scenario in ("", "plain", "as_is") else f"{case} [{scenario}]"
 
     @property
     def stage(self) -> str:
@@ -92,9 +93,6 @@ class TestResult:
             worst = min(cells.get(stage.name, "skipped"), stage.outcome, key=_WORST_STAGE.index)
             cells[stage.name] = worst
         return cells
-
-    def __str__(self) -> str:
-        return f"{self.label} at {self.stage}" if self.stage else self.label
 
 
 @dataclass(frozen=True)
@@ -139,6 +137,22 @@ class Run:
                 at = order.index(stage) + 1
         return tuple(order)
 
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What to call each node id; cases that share a label are told apart by their module."""
+        shared = Counter(result.label for result in self.results)
+        return {
+            result.nodeid: f"{result.label} ({result.classname})"
+            if shared[result.label] > 1
+            else result.label
+            for result in self.results
+        }
+
+    def told(self, result: TestResult) -> str:
+        """The case, and the stage where it went wrong."""
+        label = budget.line(self.labels[result.nodeid], 80)
+        return f"{label} at {result.stage}" if result.stage else label
+
     @property
     def state(self) -> State:
         if self.counts["failed"]:
@@ -152,20 +166,25 @@ class Run:
         total = _count(len(self.results), "case")
         if self.state == "not ready":
             failed = [result for result in self.results if result.outcome == "failed"]
-            unsure = f"; {len(self._unjudged)} could not be judged" if self._unjudged else ""
-            return f"Not ready: {len(failed)} of {total} ({_examples(failed)}){unsure}"
+            unsure = f"; {len(self._unjudged):,} could not be judged" if self._unjudged else ""
+            return f"Not ready: {len(failed):,} of {total} ({self._examples(failed)}){unsure}"
         if self._unjudged:
-            examples = _examples(self._unjudged)
-            return f"Can't tell: {len(self._unjudged)} of {total} could not be judged ({examples})"
+            examples = self._examples(self._unjudged)
+            return f"Can't tell: {len(self._unjudged):,} of {total} could not be judged ({examples})"
         if self._unproved:
-            examples = _examples(self._unproved)
-            return f"Can't tell: {len(self._unproved)} of {total} left no export record ({examples})"
+            examples = self._examples(self._unproved)
+            return f"Can't tell: {len(self._unproved):,} of {total} left no export record ({examples})"
         aside = self._aside
         if not self.counts["passed"]:
             return f"Can't tell: no case was proved ready ({aside})" if aside else "Can't tell: no case ran"
         everything = self.counts["passed"] == len(self.results) > 1
-        passed = f"all {total}" if everything else f"{self.counts['passed']} of {total}"
+        passed = f"all {total}" if everything else f"{self.counts['passed']:,} of {total}"
         return f"Ready: {passed} passed every stage that ran{f'; {aside}' if aside else ''}"
+
+    def _examples(self, results: list[TestResult]) -> str:
+        shown = ", ".join(self.told(result) for result in results[:EXAMPLES])
+        more = len(results) - EXAMPLES
+        return f"{shown} and {more:,} more" if more > 0 else shown
 
     @cached_property
     def _unjudged(self) -> list[TestResult]:
@@ -179,9 +198,9 @@ class Run:
     def _aside(self) -> str:
         flaky = sum(bool(result.earlier) for result in self.results if result.outcome == "passed")
         parts = [
-            f"{self.counts['skipped']} skipped" if self.counts["skipped"] else "",
+            f"{self.counts['skipped']:,} skipped" if self.counts["skipped"] else "",
             _count(self.counts["xfailed"], "expected failure") if self.counts["xfailed"] else "",
-            f"{flaky} only after a retry" if flaky else "",
+            f"{flaky:,} only after a retry" if flaky else "",
         ]
         return ", ".join(part for part in parts if part)
 
@@ -208,9 +227,3 @@ def merged(runs: Iterable[Run]) -> Run:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _examples(results: list[TestResult]) -> str:
-    shown = ", ".join(budget.line(str(result), 80) for result in results[:EXAMPLES])
-    more = len(results) - EXAMPLES
-    return f"{shown} and {more:,} more" if more > 0 else shown

@@ -36,8 +36,8 @@ Piece = tuple[str, str]
 def write_summary(terminal: TerminalReporter, run: Run, paths: Sequence[Path]) -> None:
     """Write the section ``export readiness``: table, findings, where the reports are, the verdict last."""
     terminal.section("export readiness", sep="=")
-    for pieces in _lines(run, paths):
-        for text, colour in pieces:
+    for *pieces, (last, last_colour) in _lines(run, paths):
+        for text, colour in [*pieces, (last.rstrip(), last_colour)]:
             terminal.write(text, **({colour: True, "bold": True} if colour else {}))
         terminal.line("")
 
@@ -52,7 +52,7 @@ def _lines(run: Run, paths: Sequence[Path]) -> Iterator[list[Piece]]:
         yield from _table(run)
         yield from _findings(run)
     for path in paths:
-        yield [(f"{path.suffix.lstrip('.')}: {_short(path)}", "")]
+        yield [(f"{'page' if path.suffix == '.html' else 'JUnit'}: {_short(path)}", "")]
     yield [(run.verdict, COLOURS[run.verdict.split(":")[0]])]
 
 
@@ -62,7 +62,7 @@ def _table(run: Run) -> Iterator[list[Piece]]:
     if room < 12:
         widths, room = [5] * len(widths), max(WIDTH - 7 * len(widths), 12)
     shown = run.worst_first[:ROW_LIMIT]
-    labels = [budget.line(result.label, room) for result in shown]
+    labels = [budget.line(run.labels[result.nodeid], room) for result in shown]
     room = max(len("case"), *map(len, labels))
     heads = [f"  {stage[:width]:<{width}}" for stage, width in zip(run.stages, widths, strict=True)]
     yield [(f"{'case':<{room}}{''.join(heads)}", "")]
@@ -106,7 +106,7 @@ def _findings(run: Run) -> Iterator[list[Piece]]:
     for result, text in errors[:ERROR_LIMIT]:
         if result is not case:
             colour = "red" if result.outcome == "failed" else "yellow"
-            yield [(budget.line(str(result)), colour), (f"  {budget.line(result.nodeid)}", "")]
+            yield [(run.told(result), colour), (f"  {budget.line(result.nodeid)}", "")]
             case = result
         yield [(f"  {budget.line(text, 1_200)}", "")]
     if len(errors) > ERROR_LIMIT:
@@ -116,7 +116,7 @@ def _findings(run: Run) -> Iterator[list[Piece]]:
     for result, finding in warnings[:WARNING_LIMIT]:
         kind = f"ignored ({finding.ignored})" if finding.ignored else "warning"
         text = f"{finding.place}: [{finding.code} {finding.name}] {finding.message}"
-        yield [(f"{kind}: {result.label}: {budget.line(text, 200)}", "")]
+        yield [(f"{kind}: {run.labels[result.nodeid]}: {budget.line(text, 200)}", "")]
     if len(warnings) > WARNING_LIMIT:
         yield [(f"... and {len(warnings) - WARNING_LIMIT:,} more warnings in the report", "")]
     if infos:

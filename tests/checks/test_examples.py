@@ -5,9 +5,15 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
 from pytest_exportready import checks
 from pytest_exportready.check import Check, Subject, all_checks, documentation
 from pytest_exportready.discover import module_names
@@ -58,6 +64,46 @@ def test_remedy_leaves_no_error_of_its_own(check: Check, build: Callable[[], Sub
     if check.remedy(subject):
         assert [str(f) for f in check.inspect(subject) if f.severity == "error"] == []
         assert check.remedy(subject) == []
+
+
+def _odd_tensors() -> nn.Module:
+    model = nn.Sequential(nn.BatchNorm1d(2)).eval()
+    model.register_buffer("sparse", torch.eye(3).to_sparse())
+    model.register_buffer("none", None)
+    model.loose = [torch.eye(3).to_sparse(), torch.empty(0), None]
+    return model
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "build",
+    [
+        nn.Module,
+        _odd_tensors,
+        lambda: nn.Sequential(nn.LazyLinear(2), nn.LazyBatchNorm1d()).eval(),
+        lambda: nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).to("meta").eval(),
+        lambda: torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Dropout()).eval()),
+        lambda: torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),)).module(),
+    ],
+    ids=["bare", "odd", "lazy", "meta", "traced", "program"],
+)
+def test_unusual_modules_do_not_break_a_check(name: str, build: Callable[[], nn.Module]) -> None:
+    subject = Subject(build(), target_device="cuda", checkpoint={})
+    codes = {f.code for f in all_checks()[name].inspect(subject)}
+    assert codes <= {all_checks()[name].rule.code}
+
+
+def test_sharded_parameters_do_not_break_a_check(tmp_path: Path) -> None:
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval()
+        fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+        model(torch.ones(2, 2)).sum().backward()
+        found = [f for check in all_checks().values() for f in check.inspect(Subject(model))]
+    finally:
+        dist.destroy_process_group()
+    assert [f.severity for f in found if f.severity != "info"] == ["warning", "warning"]
 
 
 @pytest.mark.parametrize("name", NAMES)

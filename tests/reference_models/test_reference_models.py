@@ -10,14 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import exportready_reference_models
 import pytest
 import torch
-from exportready_reference_models.bert import Bert, BertConfig
-from exportready_reference_models.gpt import GPT, GPTConfig
 from torch.export import Dim, ExportedProgram
 from torch.utils._pytree import tree_leaves, tree_map
 
+import exportready_reference_models
+from exportready_reference_models.bert import Bert, BertConfig
+from exportready_reference_models.gpt import GPT, GPTConfig
 from pytest_exportready.case import ExportCase, as_case
 from pytest_exportready.discover import module_names
 

@@ -1,0 +1,41 @@
+"""The command ``exportready``: one subcommand for each module of this package."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pytest_exportready import __version__
+from pytest_exportready.discover import discover
+
+
+@dataclass(frozen=True)
+class Command:
+    """One subcommand, named after its module.
+
+    run: does it and returns the exit status: 0 done, 1 the answer is no, 2 used wrongly.
+    """
+
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    description = "Prove that a trained PyTorch model survives torch.export."
+    parser = argparse.ArgumentParser("exportready", description=description)
+    parser.add_argument("--version", action="version", version=f"pytest-exportready {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, command in discover(sys.modules[__name__], "COMMAND", Command).items():
+        subparser = subparsers.add_parser(name, help=command.help, description=command.help)
+        command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    arguments = parser.parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1

@@ -1,0 +1,118 @@
+"""``exportready doctor``: can this machine do the job, and what is missing?"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pytest_exportready.cli import Command
+
+GIB = 2**30
+DISK = 1.0
+"""GiB that the reports, saved programs and child processes of a small model need."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing looked at.
+
+    told: what was found. fix: what to do when it is missing. needed: no job on the CPU without it.
+    """
+
+    name: str
+    ok: bool
+    told: str
+    fix: str = ""
+    needed: bool = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--folder", type=Path, default=Path("exportready"), help="where the reports will go [exportready]"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    rows = [*_software(), *_torch(), *_machine(arguments.folder)]
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        state = "ok" if row.ok else "missing" if row.needed else "absent"
+        fix = "" if row.ok or not row.fix else f". Fix: {row.fix}"
+        print(f"{row.name:<{width}}  {state:<7}  {row.told}{fix}")
+    missing = [row.name for row in rows if row.needed and not row.ok]
+    verdict = f"No: missing {', '.join(missing)}" if missing else "Yes"
+    print(f"\nCan this machine run pytest --export-ready? {verdict}")
+    return 1 if missing else 0
+
+
+def _software() -> Iterator[Row]:
+    told = f"{platform.python_version()}, {platform.platform()}"
+    yield Row("python", sys.version_info >= (3, 10), told, "install Python 3.10 or later")
+    for package, needed in (
+        ("pytest", True),
+        ("pytest-exportready", True),
+        ("junitparser", True),
+        ("jinja2", True),
+        ("pytest-xdist", False),
+    ):
+        found = _version(package)
+        told = found or ("not installed" if needed else "not installed; only -n needs it")
+        yield Row(package, bool(found), told, f"python -m pip install {package}", needed)
+    compiler = next((found for found in map(shutil.which, ("g++", "clang++", "c++")) if found), "")
+    told = compiler or "no compiler; only compiling with inductor needs it"
+    yield Row("C++ compiler", bool(compiler), told, "install g++", needed=False)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _torch() -> Iterator[Row]:
+    try:
+        import torch
+    except Exception as error:
+        yield Row("torch", False, f"cannot be imported: {error}", "python -m pip install 'torch>=2.13'")
+        return
+    new = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) >= (2, 13)
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
+    yield Row("torch", new, f"{torch.__version__}, {build}", "python -m pip install 'torch>=2.13'")
+    if not torch.cuda.is_available():
+        told = "none that this torch can use; cases run on the CPU"
+        yield Row("GPU", False, told, "if there is one: its driver and a CUDA build of torch", needed=False)
+        return
+    for index in range(torch.cuda.device_count()):
+        name = torch.cuda.get_device_name(index)
+        try:
+            free, total = torch.cuda.mem_get_info(index)
+        except RuntimeError as error:
+            yield Row(f"GPU {index}", False, f"{name}: {error}", "free the GPU", needed=False)
+            continue
+        told = f"{name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free"
+        yield Row(f"GPU {index}", True, told, needed=False)
+
+
+def _machine(folder: Path) -> Iterator[Row]:
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.is_dir())
+    for name, place in (("report folder", existing), ("temporary folder", Path(tempfile.gettempdir()))):
+        try:
+            with tempfile.TemporaryFile(dir=place):
+                pass
+        except OSError as error:
+            told = f"{place}: {error.strerror or error}"
+            yield Row(name, False, told, "give write access, or name another folder")
+            continue
+        free = shutil.disk_usage(place).free / GIB
+        yield Row(name, free >= DISK, f"{place}, {free:.1f} GiB free", f"free {DISK:g} GiB on its disk")
+
+
+COMMAND = Command("say whether this machine can do the job, and what is missing", add_arguments, run)

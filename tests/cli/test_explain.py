@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pytest_exportready.cli import main
+from pytest_exportready.cli.explain import documented
+
+
+@pytest.mark.parametrize("wanted", ["ER302", "er302", "batchnorm_frozen"])
+def test_a_code_or_a_name_prints_its_documentation(wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", wanted]) == 0
+    assert capsys.readouterr().out.startswith("ER302 batchnorm_frozen\n\nEvery BatchNorm")
+
+
+def test_without_a_code_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 0
+    codes = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert codes == sorted(codes) == list(documented())
+    assert {"ER302", "ER201"} <= set(codes)
+
+
+def test_an_unknown_code_names_close_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "ER3O2"]) == 2
+    assert "no such code: ER3O2. Did you mean ER302 (batchnorm_frozen)" in capsys.readouterr().err
+    assert main(["explain", "batchnorm"]) == 2
+    assert "Did you mean ER302 (batchnorm_frozen)" in capsys.readouterr().err
+    assert main(["explain", "?"]) == 2
+    assert "`exportready explain` lists them all" in capsys.readouterr().err
+
+
+def test_every_code_is_well_formed_and_documented() -> None:
+    for code, (name, text) in documented().items():
+        assert re.fullmatch(r"ER\d{3}", code)
+        assert re.fullmatch(r"[a-z][a-z0-9_]+", name)
+        assert text, f"{code} {name} has no documentation"

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_exportready.cli import main
+from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.report.junit import read_junit, write_junit
+from pytest_exportready.report.run import Run, TestResult
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> list[Path]:
+    record = Readiness("vit", "plain", (StageResult("export", "passed"),), ())
+    paths = [tmp_path / "a.xml", tmp_path / "b.xml"]
+    for path in paths:
+        write_junit(Run((TestResult(f"t.py::{path.stem}", "t", path.stem, readiness=record),)), path)
+    return paths
+
+
+def test_renders_shards_as_one_page(
+    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "out" / "report.html"
+    assert main(["report", *map(str, shards), "-o", str(page)]) == 0
+    assert capsys.readouterr().out == f"Ready: all 2 cases passed every stage that ran\n{page}\n"
+    assert "Ready:</strong> all 2 cases" in page.read_text(encoding="utf-8")
+
+
+def test_merges_shards_into_one_junit_file(shards: list[Path], tmp_path: Path) -> None:
+    assert main(["report", *map(str, shards), "-o", str(tmp_path / "all.xml")]) == 0
+    assert read_junit(tmp_path / "all.xml") == read_junit(*shards)
+
+
+def test_one_broken_shard_is_told_and_is_not_green(
+    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards[1].write_text("<testsuites>")
+    assert main(["report", *map(str, shards), "-o", str(tmp_path / "report.html")]) == 1
+    told = capsys.readouterr()
+    assert "b.xml: not well-formed XML" in told.err
+    assert told.out.startswith("Can't tell: 1 of 2 cases could not be judged")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(["none.xml"], "none.xml: cannot be read: No such file", id="no file"),
+        pytest.param(
+            ["a.xml", "-o", "report.pdf"], "report.pdf: accepted endings are .html and .xml", id="ending"
+        ),
+        pytest.param(["a.xml", "-o", "a.xml/report.html"], "cannot be written", id="folder"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    shards: list[Path],
+    arguments: list[str],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(shards[0].parent)
+    assert main(["report", *arguments]) == 2
+    assert told in capsys.readouterr().err

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.report.run import Run
+from pytest_exportready.report.terminal import summary_lines, write_summary
+
+
+def test_table_findings_files_verdict(run: Run) -> None:
+    assert summary_lines(run, [Path.cwd() / "exportready" / "junit.xml", Path("/r/report.html")]) == [
+        "case  train  inspect  export  parity",
+        "vit   ok     FAIL     -       -",
+        "gpt   infra: worker 'gw0' crashed",
+        "old   missing: was there last night",
+        "mlp   ok     ok       ok      ok",
+        "dlrm  ok     ok       ok      ok",
+        "bert  ok     ok       ok      ok",
+        "moe   ok     ok       FAIL    -       (expected)",
+        "gan   skipped: needs 2 GPUs",
+        "",
+        "vit at inspect  tests/test_export.py::test_vit",
+        "  net.bn1: [ER302 batchnorm_frozen] is in training mode Fix: model.eval()",
+        "gpt  tests/test_export.py::test_gpt",
+        "  worker 'gw0' crashed",
+        "old  tests/test_export.py::test_old",
+        "  was there last night",
+        "",
+        "warning: vit: net.fc: [ER305 no_residual_gradients] holds a gradient",
+        "warning: dlrm: net.fc: [ER305 no_residual_gradients] holds a gradient",
+        "",
+        f"JUnit: {Path('exportready', 'junit.xml')}",
+        f"page: {Path('/r/report.html')}",
+        "Not ready: 1 of 8 cases (vit at inspect); 2 could not be judged",
+    ]
+
+
+def test_the_table_fits_eighty_columns_with_many_stages_and_long_names(run: Run) -> None:
+    stages = tuple(StageResult(f"a_long_stage_{i}", "passed") for i in range(9))
+    wide = replace(run.results[0], readiness=Readiness("n" * 300, "plain", stages, ()))
+    lines = summary_lines(Run((wide,)))
+    assert max(map(len, lines[:2])) <= 80
+
+
+def test_ten_thousand_failures_do_not_flood_the_terminal(run: Run) -> None:
+    many = tuple(replace(run.results[1], nodeid=f"t.py::{i}", name=f"{i}") for i in range(10_000))
+    lines = summary_lines(Run(many))
+    assert len(lines) < 400
+    assert lines[-1].startswith("Not ready: 10,000 of 10,000 cases")
+
+
+def test_hostile_text_cannot_steer_the_terminal(hostile_run: Run) -> None:
+    assert not any(set(line) & {"\x1b", "\x00", "\r", "\n", "\x07"} for line in summary_lines(hostile_run))
+
+
+def test_an_empty_run_has_its_verdict_only() -> None:
+    assert summary_lines(Run(())) == ["Can't tell: no case ran"]
+
+
+def test_written_with_colours(run: Run) -> None:
+    class Terminal:
+        def __init__(self) -> None:
+            self.text = ""
+            self.red: list[str] = []
+
+        def section(self, title: str, **_: Any) -> None:
+            self.text += f"== {title}\n"
+
+        def write(self, text: str, **markup: bool) -> None:
+            self.text += text
+            if markup.get("red"):
+                self.red.append(text.strip())
+
+        def line(self, text: str) -> None:
+            self.text += f"{text}\n"
+
+    terminal = Terminal()
+    write_summary(terminal, run, [])  # type: ignore[arg-type]
+    assert terminal.text.splitlines() == ["== export readiness", *summary_lines(run)]
+    assert terminal.red == ["FAIL", "FAIL", "vit at inspect", run.verdict]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_infos_are_counted(run: Run, count: int) -> None:
+    from pytest_exportready.finding import Finding
+
+    info = Finding("ER705", "loads_without_imports", "info", "", "needs an import", "")
+    record = replace(run.results[0].readiness, findings=(info,) * count)  # type: ignore[type-var]
+    lines = summary_lines(Run((replace(run.results[0], readiness=record),)))
+    told = [line for line in lines if "note" in line]
+    assert told == {0: [], 1: ["1 note in the report"], 3: ["3 notes in the report"]}[count]

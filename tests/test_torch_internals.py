@@ -1,0 +1,117 @@
+"""Which torch has which private API. All of them were there in torch 2.13 and 2.14; a run that fails here
+says which one a newer torch has lost, and what the checks no longer see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.amp import GradScaler
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from pytest_exportready import torch_internals as internals
+
+
+def _noop(*_: object) -> None: ...
+
+
+def test_scaler_states() -> None:
+    model = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = GradScaler("cpu")
+    assert internals.scaler_states(scaler) == []
+    assert internals.scaler_states(GradScaler("cpu", enabled=False)) == []
+    scaler.scale(model(torch.ones(1, 1)).sum()).backward()
+    scaler.unscale_(optimizer)
+    (state,) = internals.scaler_states(scaler) or ()
+    assert state["stage"].name == "UNSCALED"
+    assert [float(found) for found in state["found_inf_per_device"].values()] == [0.0]
+    scaler.step(optimizer)
+    assert state["stage"].name == "STEPPED"
+
+
+def test_comm_hooks(tmp_path: Path) -> None:
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        ddp = DistributedDataParallel(nn.Linear(1, 1))
+        assert internals.comm_hooks(ddp) == []
+        ddp.register_comm_hook(None, allreduce_hook)
+        assert internals.comm_hooks(ddp) == [allreduce_hook]
+    finally:
+        dist.destroy_process_group()
+
+
+def test_compiled_source() -> None:
+    net = nn.Linear(1, 1)
+    assert internals.compiled_source(net) is None
+    assert internals.compiled_source(torch.compile(net, backend="eager")) is net
+
+
+def test_is_fake_and_is_dtensor() -> None:
+    with FakeTensorMode():
+        assert internals.is_fake(torch.ones(1))
+    assert not internals.is_fake(torch.ones(1))
+    assert not internals.is_dtensor(torch.ones(1))
+
+
+def test_program_guards() -> None:
+    class Even(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1 if x.shape[0] % 2 == 0 else x
+
+    dynamic = {"x": {0: torch.export.Dim.DYNAMIC}}
+    program = torch.export.export(Even(), (torch.ones(4, 3),), dynamic_shapes=dynamic)
+    assert any("% 2" in guard for guard in internals.program_guards(program))
+
+
+def test_hooks_are_listed_and_cleared() -> None:
+    model = nn.Linear(1, 1)
+    model.register_full_backward_hook(_noop)
+    model.register_full_backward_pre_hook(_noop)
+    model.register_forward_hook(_noop)
+    model.register_forward_pre_hook(_noop)
+    model.weight.register_hook(_noop)
+    model.weight.register_post_accumulate_grad_hook(_noop)
+    assert internals.backward_hooks(model) == [_noop, _noop]
+    assert internals.forward_hooks(model) == [_noop, _noop]
+    assert internals.gradient_hooks(model.weight) == [_noop, _noop]
+    internals.clear_backward_hooks(model)
+    internals.clear_gradient_hooks(model.weight)
+    assert internals.backward_hooks(model) == internals.gradient_hooks(model.weight) == []
+
+
+def test_classes_without_a_public_name() -> None:
+    assert internals.is_norm(nn.InstanceNorm2d(2))
+    assert internals.is_norm(nn.SyncBatchNorm(2))
+    assert not internals.is_norm(nn.LayerNorm(2))
+    assert internals.is_batchnorm(nn.LazyBatchNorm1d())
+    assert not internals.is_batchnorm(nn.InstanceNorm2d(2))
+    assert internals.is_dropout(nn.FeatureAlphaDropout())
+    assert not internals.is_dropout(nn.Identity())
+
+
+def test_plain_attributes() -> None:
+    model = nn.Linear(1, 1)
+    model.note = "kept"
+    assert internals.plain_attributes(model) == {"in_features": 1, "out_features": 1, "note": "kept"}
+
+
+@pytest.mark.parametrize(
+    ("function", "unknown"),
+    [
+        (internals.scaler_states, None),
+        (internals.comm_hooks, None),
+        (internals.program_guards, []),
+        (internals.backward_hooks, []),
+        (internals.forward_hooks, []),
+        (internals.gradient_hooks, []),
+    ],
+)
+def test_a_missing_api_is_unknown_and_no_crash(function: object, unknown: object) -> None:
+    assert function(object()) == unknown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,7 @@ class Gather:
     def __init__(self) -> None:
         self._attempts: dict[str, list[Reports]] = {}
         self._broken: dict[str, pytest.CollectReport] = {}
+        self._expected: dict[str, None] = {}
         self._began = datetime.now().astimezone()
         self._clock = time.perf_counter()
 
@@ -41,6 +42,10 @@ class Gather:
         if report.failed:
             self._broken.setdefault(report.nodeid, report)
 
+    def expect(self, nodeids: Iterable[str]) -> None:
+        """Tell which node ids were selected: one that never reports is then missing, and not forgotten."""
+        self._expected.update(dict.fromkeys(nodeids))
+
     def run(self, properties: Mapping[str, str]) -> Run:
         """Everything so far as a Run that began when this object was made."""
         return Run(
@@ -52,9 +57,11 @@ class Gather:
         )
 
     def results(self) -> tuple[TestResult, ...]:
-        """One result for each node id, files that could not be collected first."""
+        """One result for each node id: what could not be collected, what ran, and what never did."""
         broken = [_uncollected(report) for report in self._broken.values()]
-        return (*broken, *(_result(nodeid, attempts) for nodeid, attempts in self._attempts.items()))
+        ran = [_result(nodeid, attempts) for nodeid, attempts in self._attempts.items()]
+        missing = [_missing(nodeid) for nodeid in self._expected if nodeid not in self._attempts]
+        return (*broken, *ran, *missing)
 
 
 def _uncollected(report: pytest.CollectReport) -> TestResult:
@@ -71,20 +78,32 @@ def _uncollected(report: pytest.CollectReport) -> TestResult:
     )
 
 
+def _missing(nodeid: str) -> TestResult:
+    classname, name, path = _names(nodeid)
+    message = "selected, but never ran: the session ended before its turn"
+    return TestResult(nodeid, classname, name, path, outcome="missing", message=message)
+
+
+def _names(nodeid: str) -> tuple[str, str, str]:
+    """classname, name and path of a node id, as pytest's own JUnit report has them."""
+    path, _, rest = nodeid.partition("::")
+    names, bracket, params = rest.partition("[")
+    *classes, last = names.split("::")
+    return ".".join([_dotted(path), *classes]), f"{last}{bracket}{params}" or path, path
+
+
 def _result(nodeid: str, attempts: list[Reports]) -> TestResult:
     reports = attempts[-1]
     outcome, message, text = _judge(reports)
     readiness = _readiness(reports)
     if readiness is not None and readiness.outcome != "passed" and outcome in ("passed", "failed"):
         outcome, message = readiness.outcome, _record_reason(readiness) or message
-    path, _, rest = nodeid.partition("::")
-    names, bracket, params = rest.partition("[")
-    *classes, last = names.split("::")
+    classname, name, path = _names(nodeid)
     file, line, _ = reports[0].location or (path, None, "")
     return TestResult(
         nodeid=nodeid,
-        classname=".".join([_dotted(path), *classes]),
-        name=f"{last}{bracket}{params}" or path,
+        classname=classname,
+        name=name,
         file=path if file.startswith("..") else file.replace(os.sep, "/"),
         line=0 if line is None else line + 1,
         seconds=sum(report.duration for attempt in attempts for report in attempt if not _subtest(report)),

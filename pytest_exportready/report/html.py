@@ -81,13 +81,16 @@ def _attention(result: TestResult) -> bool:
     """Whether somebody should look at it: it is not green, or there are warnings."""
     if result.outcome != "passed" or result.earlier:
         return True
-    return result.readiness is None or any(f.severity != "info" for f in result.readiness.findings)
+    findings = result.readiness.findings if result.readiness else ()
+    return not result.proved or any(finding.severity != "info" for finding in findings)
 
 
 def _reason(result: TestResult) -> str:
     """The line under a case that is not green."""
     if result.outcome == "passed":
-        return f"passed only at attempt {len(result.earlier) + 1}" if result.earlier else result.message
+        if result.earlier:
+            return f"passed only at attempt {len(result.earlier) + 1}"
+        return result.message or ("" if result.proved else "passed without a record that proves it")
     if result.outcome == "failed" and result.readiness and result.readiness.errors:
         first = result.readiness.errors[0]
         return f"{first.place}: {first.message}"

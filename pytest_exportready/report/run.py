@@ -81,6 +81,11 @@ class TestResult:
         return "" if self.readiness is None else self.readiness.failed_stage
 
     @property
+    def proved(self) -> bool:
+        """True when the record shows it: at least one stage passed, none failed, and no finding counts."""
+        return self.readiness is not None and self.readiness.ready and "passed" in self.cells.values()
+
+    @property
     def anchor(self) -> str:
         """An identifier that is the same in every report of this case and safe in a URL."""
         return f"case-{sha256(self.nodeid.encode()).hexdigest()[:12]}"
@@ -173,7 +178,8 @@ class Run:
             return f"Can't tell: {len(self._unjudged):,} of {total} could not be judged ({examples})"
         if self._unproved:
             examples = self._examples(self._unproved)
-            return f"Can't tell: {len(self._unproved):,} of {total} left no export record ({examples})"
+            few = f"{len(self._unproved):,} of {total}"
+            return f"Can't tell: {few} passed without a record that proves it ({examples})"
         aside = self._aside
         if not self.counts["passed"]:
             return f"Can't tell: no case was proved ready ({aside})" if aside else "Can't tell: no case ran"
@@ -192,7 +198,7 @@ class Run:
 
     @cached_property
     def _unproved(self) -> list[TestResult]:
-        return [result for result in self.results if result.outcome == "passed" and result.readiness is None]
+        return [result for result in self.results if result.outcome == "passed" and not result.proved]
 
     @property
     def _aside(self) -> str:

@@ -14,6 +14,7 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -84,11 +85,9 @@ def findings_of(path: Path, rank: int, folder: Path) -> list[dict[str, Any]]:
         strict=options.get("strict", False),
         **knowledge,
     )
-    shown = [
-        {**{name: getattr(f, name) for name in SHOWN}, "where": f.place} for f in readiness.findings if not f.ignored
-    ]
-    broken = [s for s in readiness.stages if s.outcome == "infra"]
+    shown = [{**{name: getattr(f, name) for name in SHOWN}, "where": f.place} for f in readiness.findings]
     fault = {"code": "ER199", "name": "harness", "severity": "error", "fix": "mend the runner"}
+    broken = [s for s in readiness.stages if s.outcome == "infra"]
     return shown + [{**fault, "where": stage.name, "message": stage.reason} for stage in broken]
 
 
@@ -99,6 +98,7 @@ class Running:
     started: float
     deadline: float
     ranks: list[Any] = field(default_factory=list)
+    stopped: set[int] = field(default_factory=set)
 
     def result_of(self, rank: int) -> dict[str, Any] | None:
         file = Path(self.folder.name, f"{rank}.json")
@@ -111,8 +111,10 @@ class Running:
             if (result and result.get("failed")) or (process.exitcode is not None and result is None):
                 self.deadline = min(self.deadline, time.monotonic() + GRACE)
         if time.monotonic() > self.deadline:
-            for process in self.ranks:
-                kill(process)
+            for rank, process in enumerate(self.ranks):
+                if process.exitcode is None:
+                    self.stopped.add(rank)
+                    kill(process)
 
     def finish(self) -> dict[str, Any]:
         findings: list[dict[str, Any]] = []
@@ -123,9 +125,9 @@ class Running:
             if result is not None:
                 findings += result["findings"]
             else:
-                stuck = process.exitcode == -signal.SIGKILL
-                ended = "did not end in time and was stopped" if stuck else f"ended with exit code {process.exitcode}"
-                findings.append({**RANK_FAILED, "where": f"rank {rank}", "message": f"{ended}, without a result", "fix": "see the rank that failed first"})
+                ended = "did not end in time and was stopped" if rank in self.stopped else ending(process.exitcode)
+                message, fix = f"{ended}, without a result", "see the rank that failed first"
+                findings.append({**RANK_FAILED, "where": f"rank {rank}", "message": message, "fix": fix})
         findings.sort(key=lambda f: f["severity"] != "error")
         unique = list({json.dumps(f): f for f in findings}.values())
         self.folder.cleanup()
@@ -139,6 +141,10 @@ def kill(process: Any) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         process.kill()
+
+
+def ending(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def start(context: Any, path: Path) -> Running:
@@ -155,15 +161,13 @@ def start(context: Any, path: Path) -> Running:
 
 
 def _number(text: str, option: str, default: float) -> float:
-    import re
-
     found = re.search(rf"""["']{option}["']\s*:\s*(\d+(?:\.\d+)?)""", text)
     return float(found[1]) if found else default
 
 
 def judge_all(paths: list[Path], at_once: int = 2) -> list[dict[str, Any]]:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "torch.export", "torch.distributed", "torch._dynamo", "pytest_exportready.runner"])
+    context.set_forkserver_preload(["torch", "torch.export", "torch.distributed", "pytest_exportready.runner"])
     waiting, running, results = list(paths), list[Running](), []
     while waiting or running:
         while waiting and len(running) < at_once:

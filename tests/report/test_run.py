@@ -50,8 +50,18 @@ def one(name: str, outcome: Outcome = "passed", record: Readiness | None = READY
             "Can't tell: 1 of 2 cases could not be judged (c)",
             id="missing",
         ),
-        pytest.param(
-            [one("a", "passed", None)], "Can't tell: 1 of 1 case left no export record (a)", id="no record"
+        *(
+            pytest.param(
+                [one("a", "passed", record)],
+                f"Can't tell: 1 of 1 case passed without a record that proves it ({told})",
+                id=f"no proof: {why}",
+            )
+            for why, record, told in (
+                ("no record", None, "a"),
+                ("no stage", replace(READY, stages=()), "a"),
+                ("all skipped", replace(READY, stages=(StageResult("export", "skipped"),)), "a"),
+                ("the record says otherwise", STUCK, "a at parity"),
+            )
         ),
         pytest.param(
             [one(name, "failed", STUCK) for name in "abcde"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from pytest_exportready.pytree import flatten, unflatten
 from pytest_exportready.truth import Call
 
 UNBOUNDED = 2**31
+
+_ONE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,11 @@ class Dynamic:
 
 
 def dynamic_shapes(module: nn.Module, call: Call, options: CaseOptions) -> Any:
-    """The ``dynamic_shapes`` argument of ``torch.export.export`` for a case. Raises CaseError when there is no batch."""
+    """The ``dynamic_shapes`` argument of ``torch.export.export`` for a case, in the user's own form.
+
+    call: the user's own tensors, for a ShapesCollection knows them by identity.
+    Raises CaseError when there is no batch.
+    """
     if options.dynamic_batch:
         return _batch_shapes(module, call)
     spec = options.dynamic_shapes
@@ -46,7 +52,7 @@ def _batch_shapes(module: nn.Module, call: Call) -> Any:
     def shape(leaf: Any) -> Any:
         return {0: batch} if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == size else None
 
-    return tuple(_mirrored(shape, value) for value in arguments(module, call).values())
+    return {name: _mirrored(shape, value) for name, value in arguments(module, call).items()}
 
 
 def _mirrored(shape: Any, value: Any) -> Any:
@@ -55,46 +61,124 @@ def _mirrored(shape: Any, value: Any) -> Any:
 
 
 def arguments(module: nn.Module, call: Call) -> dict[str, Any]:
-    """The inputs by parameter name of ``forward``, in its order, as torch.export matches them with dynamic_shapes."""
+    """The inputs by name, in the order of ``forward``'s parameters.
+
+    What ``*args`` and ``**kwargs`` catch counts one by one, under the names that the class's own ``forward`` has
+    for it: a transparent wrapper around ``forward`` changes nothing.
+    """
     args, kwargs = call
-    return dict(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
+    given = {**dict(zip(_positional(module, len(args)), args, strict=True)), **kwargs}
+    known = [name for name in inspect.signature(module.forward).parameters if name in given]
+    return {name: given[name] for name in dict.fromkeys([*known, *given])}
+
+
+def _positional(module: nn.Module, count: int) -> list[str]:
+    inner = list(inspect.signature(type(module).forward).parameters.values())[1:]
+    names: list[str] = []
+    for place, parameter in enumerate(inspect.signature(module.forward).parameters.values()):
+        if parameter.kind in _ONE:
+            names.append(parameter.name)
+        elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            behind = [p.name for p in inner[place:] if p.kind in _ONE]
+            names += behind or [f"{parameter.name}_{i}" for i in range(count)]
+    if len(names) < count:
+        raise CaseError(f"{count} example inputs, but forward takes {len(names)} positional arguments")
+    return names[:count]
+
+
+def by_name(module: nn.Module, call: Call, spec: Any) -> Any:
+    """``spec`` keyed by the names of ``arguments``: what it says of ``args`` and ``kwargs`` is spread."""
+    if spec is None or not _catches(module, call):
+        return spec
+    parameters = inspect.signature(module.forward).parameters
+    bound = inspect.signature(module.forward).bind(*call[0], **call[1]).arguments
+    names = list(arguments(module, call))
+    if not isinstance(spec, Mapping):
+        spec = dict(zip(bound if len(spec) == len(bound) else names, spec, strict=False))
+    spread: dict[str, Any] = {}
+    for key, entry in spec.items():
+        kind = parameters[key].kind if key in bound and key not in names else None
+        if kind is inspect.Parameter.VAR_POSITIONAL and entry is not None:
+            caught = [name for name in names if name not in call[1] and name not in bound]
+            spread.update(zip(caught, entry, strict=False))
+        elif kind is inspect.Parameter.VAR_KEYWORD and entry is not None:
+            spread.update(entry)
+        elif kind is None:
+            spread[key] = entry
+    return {**dict.fromkeys(names), **spread}
+
+
+def name_arguments(module: nn.Module, call: Call) -> None:
+    """Give an instance whose ``forward`` catches inputs in ``*args`` or ``**kwargs`` a ``forward`` that names them.
+
+    torch matches dynamic shapes with the parameters of ``forward``; torch 2.13 cannot match what ``**kwargs`` caught.
+    """
+    if not _catches(module, call):
+        return
+    plain = module.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return plain(*args, **kwargs)
+
+    kinds = [inspect.Parameter.POSITIONAL_OR_KEYWORD] * len(call[0])
+    names = [*_positional(module, len(call[0])), *call[1]]
+    kinds += [inspect.Parameter.KEYWORD_ONLY] * len(call[1])
+    named = [inspect.Parameter(name, kind) for name, kind in zip(names, kinds, strict=True)]
+    forward.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    module.forward = forward
+
+
+def _catches(module: nn.Module, call: Call) -> bool:
+    signature = inspect.signature(module.forward)
+    caught = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return any(signature.parameters[name].kind in caught for name in signature.bind(*call[0], **call[1]).arguments)
 
 
 def declared(module: nn.Module, call: Call, spec: Any) -> list[Dynamic]:
     """Every dimension that ``spec`` (torch.export's form) leaves dynamic, by leaf of ``call``."""
-    position = {id(leaf): i for i, leaf in reversed(list(enumerate(flatten(call)[0])))}
     named = arguments(module, call)
+    shapes = by_name(module, call, spec)
+    if not isinstance(shapes, Mapping):
+        shapes = dict(zip(named, shapes or (), strict=False))
     found: list[Dynamic] = []
-
-    def walk(where: str, entry: Any, value: Any) -> None:
-        if entry is None:
-            return
-        if isinstance(value, torch.Tensor):
-            dims = entry.items() if isinstance(entry, Mapping) else enumerate(entry)
-            for dim, wanted in dims:
-                if wanted is None or isinstance(wanted, int) or _is_static(wanted):
-                    continue
-                low, high = getattr(wanted, "min", None), getattr(wanted, "max", None)
-                largest = UNBOUNDED if high is None or str(high) == "int_oo" else int(high)
-                found.append(Dynamic(position[id(value)], dim, f"{where}.shape[{dim}]", max(int(low or 0), 1), largest))
-        elif isinstance(value, Mapping):
-            for key in value:
-                if isinstance(entry, Mapping) and key in entry:
-                    walk(f"{where}[{key!r}]", entry[key], value[key])
-        elif isinstance(value, (list, tuple)):
-            for i, (part, item) in enumerate(zip(entry, value, strict=False)):
-                walk(f"{where}[{i}]", part, item)
-
-    if isinstance(spec, Mapping):
-        inner = next((v for v in named.values() if isinstance(v, Mapping) and set(spec) <= set(v)), {})
-        for name, entry in spec.items():
-            if name in named or name in inner:
-                walk(name, entry, named.get(name, inner.get(name)))
-    elif spec is not None:
-        for (name, value), entry in zip(named.items(), spec, strict=False):
-            walk(name, entry, value)
+    first = 0
+    for name in [*_positional(module, len(call[0])), *call[1]]:
+        found += _walk(name, shapes.get(name), named[name], first)
+        first += len(flatten(named[name])[0])
     return found
 
 
-def _is_static(wanted: Any) -> bool:
-    return "STATIC" in str(wanted)
+def _walk(where: str, entry: Any, value: Any, first: int) -> Iterator[Dynamic]:
+    """The dynamic dimensions of ``value``, whose leaves are numbered from ``first``."""
+    if entry is None:
+        return
+    if isinstance(value, torch.Tensor):
+        for dim, wanted in entry.items() if isinstance(entry, Mapping) else enumerate(entry):
+            if wanted is not None and not isinstance(wanted, int) and wanted != Dim.STATIC:
+                place = f"{where}.shape[{dim % value.dim()}]"
+                yield Dynamic(first, dim % value.dim(), place, *_bounds(wanted))
+        return
+    for place, part, item in _children(entry, value):
+        yield from _walk(f"{where}{place}", part, item, first)
+        first += len(flatten(item)[0])
+
+
+def _children(entry: Any, value: Any) -> list[tuple[str, Any, Any]]:
+    if isinstance(value, Mapping):
+        parts = entry if isinstance(entry, Mapping) else dict(zip(value, entry, strict=False))
+        return [(f"[{key!r}]", parts.get(key), item) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        items = list(value)
+    else:
+        items = flatten(value)[0]
+        entry = list(vars(entry).values()) if type(entry) is type(value) else entry
+    if not isinstance(entry, (Mapping, list, tuple)):
+        return []  # a Python number declared dynamic
+    entries = list(entry.values()) if isinstance(entry, Mapping) else list(entry)
+    return [(f"[{i}]", part, item) for i, (part, item) in enumerate(zip(entries, items, strict=False))]
+
+
+def _bounds(wanted: Any) -> tuple[int, int]:
+    low, high = getattr(wanted, "min", None), getattr(wanted, "max", None)
+    largest = UNBOUNDED if high is None or str(high) == "int_oo" else min(int(high), UNBOUNDED)
+    return max(int(low or 0), 1), largest

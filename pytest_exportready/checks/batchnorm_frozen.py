@@ -4,7 +4,9 @@ In training mode a BatchNorm normalises with the statistics of the batch at hand
 rest of its batch, and moves its running statistics in every call. ``torch.export`` keeps both, silently. In
 eval mode it uses ``running_mean`` and ``running_var``: where these are not finite, or still as initialised
 (0 and 1) although the model was trained, the export is clean and the numbers are not those of training.
-``AveragedModel`` copies parameters only unless ``use_buffers=True``. Never-updated statistics are an error
+``AveragedModel`` averages parameters only unless ``use_buffers=True``: its statistics are then a copy of the training
+model's, which are not those of the averaged weights; a count of batches equal to ``n_averaged`` gives the copy away,
+``update_bn`` leaves the number of its own batches. Never-updated statistics are an error
 where something shows that the model was trained (another norm's count, the averaged model's count, an
 optimizer state, a bias that is no constant any more), a warning otherwise. SyncBatchNorm and
 ``momentum=None`` are ordinary in eval mode; ``track_running_stats=False`` has no statistics at all.
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.optim.swa_utils import AveragedModel
+from torch.optim.swa_utils import AveragedModel, update_bn
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
@@ -60,6 +62,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
             f"reset_running_stats() on them, then {RETRAIN_STATISTICS}",
         )
     yield from _judge_untouched(model, tracking, subject.training_state)
+    yield from _judge_copied(model)
     if batchwise:
         yield RULE.warning(
             batchwise[0],
@@ -94,6 +97,22 @@ def _judge_untouched(
             "Nothing shows that this model was trained.",
             RETRAIN_STATISTICS,
         )
+
+
+def _judge_copied(model: nn.Module) -> Iterator[Finding]:
+    for prefix, average in model.named_modules():
+        if not isinstance(average, AveragedModel) or average.use_buffers or not _count(average.n_averaged):
+            continue
+        averaged = _count(average.n_averaged)
+        norms = [(name, m) for name, m in average.named_modules(prefix=prefix) if is_norm(m)]
+        copied = [name for name, m in norms if _count(m.num_batches_tracked) == averaged]
+        if copied:
+            yield RULE.error(
+                copied[0],
+                f"statistics of {counted(len(copied), 'norm')} are a copy of the training model's, not those of the "
+                f"averaged weights: {few(copied)} (num_batches_tracked and n_averaged are both {averaged}).",
+                f"AveragedModel(..., use_buffers=True), or {RETRAIN_STATISTICS}",
+            )
 
 
 def _trained(model: nn.Module, tracking: Mapping[str, Norm], state: Mapping[str, Any]) -> str:
@@ -154,12 +173,14 @@ def _net(trained: bool, mode: bool, **norm: Any) -> Subject:
     return Subject(model.train(mode), (torch.randn(4, 3),))
 
 
-def _averaged(use_buffers: bool) -> Subject:
+def _averaged(use_buffers: bool = False, reset: bool = False, batches: int = 0) -> Subject:
     net = _net(trained=True, mode=True).model
     ema = AveragedModel(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), use_buffers=use_buffers)
     ema.update_parameters(net)
-    if not use_buffers:  # torch 2.13 and 2.14 copy buffers all the same
+    if reset:
         next(filter(is_norm, ema.modules())).reset_running_stats()
+    if batches:
+        update_bn([torch.randn(8, 3) for _ in range(batches)], ema)
     return Subject(ema.eval(), (torch.randn(4, 3),))
 
 
@@ -171,11 +192,13 @@ CHECK = Check(
         lambda: _net(trained=True, mode=False),
         lambda: _net(trained=True, mode=False, momentum=None),
         lambda: _averaged(use_buffers=True),
+        lambda: _averaged(batches=3),
     ),
     bad=(
         lambda: _net(trained=True, mode=True),
         lambda: _net(trained=False, mode=False),
         lambda: _net(trained=True, mode=False, track_running_stats=False),
-        lambda: _averaged(use_buffers=False),
+        lambda: _averaged(),
+        lambda: _averaged(reset=True),
     ),
 )

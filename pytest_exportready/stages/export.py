@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from pytest_exportready.case import CaseError
 from pytest_exportready.check import Subject
 from pytest_exportready.diagnose import Failure, diagnose
-from pytest_exportready.dynamic import dynamic_shapes
+from pytest_exportready.dynamic import by_name, dynamic_shapes, name_arguments
 from pytest_exportready.failure import stack_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.prepare import prepare
@@ -80,8 +80,12 @@ def run(trial: Trial) -> Iterator[Finding]:
 
 
 def _export(trial: Trial, module: torch.nn.Module) -> ExportedProgram:
-    args, kwargs = distinct((trial.case.args, dict(trial.case.kwargs)))
-    shapes = dynamic_shapes(module, (args, kwargs), trial.options)
+    call = (trial.case.args, dict(trial.case.kwargs))
+    shapes = dynamic_shapes(module, call, trial.options)
+    if shapes is not None:
+        shapes = by_name(module, call, shapes)
+        name_arguments(module, call)
+    args, kwargs = distinct(call)
     return torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=trial.mode == "strict")
 
 

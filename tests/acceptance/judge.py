@@ -67,6 +67,9 @@ def judge_rank(path: Path, rank: int, folder: Path) -> None:
 def findings_of(path: Path, rank: int, folder: Path) -> list[dict[str, Any]]:
     from pytest_exportready import export_ready_check
 
+    import torch
+
+    torch.set_num_threads(1)  # several ranks and cases share the machine
     case = load(path)
     model, args, kwargs, options = case.build()
     size = options.get("world_size", 1)
@@ -161,7 +164,7 @@ def start(context: Any, path: Path) -> Running:
 
 
 def _number(text: str, option: str, default: float) -> float:
-    found = re.search(rf"""["']{option}["']\s*:\s*(\d+(?:\.\d+)?)""", text)
+    found = re.search(rf"""\b{option}["']?\s*[:=]\s*(\d+(?:\.\d+)?)""", text)
     return float(found[1]) if found else default
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from judge import judge_all
 
 CASES = Path(__file__).parent / "cases"
@@ -17,9 +16,6 @@ NOT_COVERED = {
     "unregistered_module": "modules hidden in lists are not looked for yet",
     "baked_constant": "aliases of parameters that become constants are not looked for yet",
 }
-RELEASE = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-# before 2.15 AveragedModel(use_buffers=False) copied the buffers at every update: there the case is healthy
-HEALTHY_BEFORE = {"case_12_ema_stale_bn": (2, 15)}
 
 
 def truth_of(path: Path) -> dict[str, str]:
@@ -44,9 +40,8 @@ def judged() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("path", [parameter(path) for path in sorted(CASES.glob("case_*.py"))])
 def test_verdict_is_true(path: Path, judged: dict[str, dict[str, Any]]) -> None:
     truth, result = truth_of(path), judged[path.stem]
-    expected = "ready" if RELEASE < HEALTHY_BEFORE.get(path.stem, (0, 0)) else truth["verdict"]
     told = "\n".join(f"{f['where']}: [{f['code']} {f['name']}] {f['message']}" for f in result["findings"])
-    assert result["verdict"] == expected, f"{truth['why']}\n{told}"
+    assert result["verdict"] == truth["verdict"], f"{truth['why']}\n{told}"
     for finding in result["findings"]:
         assert finding["severity"] == "info" or finding["fix"], f"no fix: {finding}"
 

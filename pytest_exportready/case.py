@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from pytest_exportready.text import plain, without_tensors
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -36,7 +38,8 @@ class ExportCase:
     within ``golden_tolerance`` (largest error relative to the rms of ``golden``).
     training_state: ``{"scaler": ..., "optimizer": ..., "step": ...}``, as objects or as their state dicts.
     target_device: where the program will run, such as ``"cuda"``.
-    stateful_calls: the module has state: ``args`` and then ``more_inputs`` are compared as one sequence of calls.
+    stateful_calls: the module has state: ``args`` and then ``more_inputs`` are compared as one sequence of
+    calls.
     allow_mutation: the module may change its own state in eval (a cache); otherwise that is a finding.
     loss: ``loss(output) -> scalar`` for the scenarios that train; by default the mean square of every
     floating-point output.
@@ -70,7 +73,10 @@ def as_case(returned: object) -> ExportCase:
 
     if not isinstance(returned, ExportCase):
         if not isinstance(returned, (tuple, list)) or len(returned) not in (2, 3):
-            raise CaseError(f"the case returned {_shape_of(returned)}, not (model, args), (model, args, kwargs) or an ExportCase")
+            raise CaseError(
+                f"the case returned {_shape_of(returned)}, not (model, args), (model, args, kwargs) or an "
+                f"ExportCase"
+            )
         returned = ExportCase(*returned)
     if not isinstance(returned.model, torch.nn.Module):
         raise CaseError(f"the model is {_shape_of(returned.model)}, not a torch.nn.Module")
@@ -80,11 +86,19 @@ def as_case(returned: object) -> ExportCase:
         raise CaseError(f"the example inputs are {_shape_of(returned.args)}, not a tuple")
     if not isinstance(returned.kwargs, Mapping):
         raise CaseError(f"the example keyword inputs are {_shape_of(returned.kwargs)}, not a dict")
+    if not all(isinstance(name, str) for name in returned.kwargs):
+        raise CaseError("the example keyword inputs are not keyed by the names of forward's parameters")
     for position, pair in enumerate(returned.more_inputs):
-        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], Mapping)):
+        if not _is_call(pair):
             raise CaseError(f"more_inputs[{position}] is {_shape_of(pair)}, not a pair (args, kwargs)")
     values = {f.name: getattr(returned, f.name) for f in fields(ExportCase)}
     return ExportCase(**{**values, "args": tuple(returned.args)})
+
+
+def _is_call(pair: object) -> bool:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        return False
+    return isinstance(pair[0], (tuple, list)) and isinstance(pair[1], Mapping)
 
 
 def _shape_of(value: object) -> str:
@@ -127,14 +141,16 @@ def export_ready(function: F) -> F: ...
 @overload
 def export_ready(**arguments: Any) -> Callable[[F], F]: ...
 def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F], F]:
-    """Mark a function or method as an export case: ``@export_ready`` or ``@export_ready(dynamic_batch=True)``.
+    """Mark a function or method as an export case: ``@export_ready`` or
+    ``@export_ready(dynamic_batch=True)``.
 
     The function returns ``(model, args)``, ``(model, args, kwargs)`` or an ExportCase; it takes fixtures and
     parameters as any test does. The same as ``@pytest.mark.export_ready(...)``.
 
     dynamic_batch: dimension 0 of the example tensors may have any size.
     dynamic_shapes: as for ``torch.export.export``. Not together with dynamic_batch.
-    scenarios: how the model is trained before the export, such as ``["plain"]``; ``["as_is"]`` trains nothing.
+    scenarios: how the model is trained before the export, such as ``["plain"]``; ``["as_is"]`` trains
+    nothing.
     strict: ``"non-strict"`` (default), ``"strict"`` or ``"both"``; also False and True.
     tolerance: ``{"rtol": ..., "atol": ...}`` instead of the tolerances by dtype.
     stages: run these stages (and those they need) only.
@@ -148,20 +164,27 @@ def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F
 
 
 def case_options(
-    arguments: Mapping[str, Any], *, scenarios: Collection[str], stages: Collection[str], codes: Collection[str]
+    arguments: Mapping[str, Any],
+    *,
+    scenarios: Collection[str],
+    stages: Collection[str],
+    codes: Collection[str],
 ) -> CaseOptions:
     """The checked options for a marker's arguments.
 
-    Raises CaseError for an unknown, malformed or contradictory argument; the message names it and what is accepted.
+    Raises CaseError for an unknown, malformed or contradictory argument; the message names it and what is
+    accepted.
     """
     for name in arguments:
         if name not in ACCEPTED:
-            raise CaseError(f"unknown argument {name!r}{_did_you_mean(name, ACCEPTED)}. Accepted: {', '.join(ACCEPTED)}")
+            raise CaseError(
+                f"unknown argument {name!r}{_did_you_mean(name, ACCEPTED)}. Accepted: {', '.join(ACCEPTED)}"
+            )
     given = {**dict.fromkeys(ACCEPTED), **arguments}
+    if not any(given["dynamic_batch"] is accepted for accepted in (None, True, False)):
+        raise CaseError(f"dynamic_batch={_shown(given['dynamic_batch'])}: accepted are True and False")
     if given["dynamic_batch"] and given["dynamic_shapes"] is not None:
         raise CaseError("dynamic_batch and dynamic_shapes contradict each other: give one of them")
-    if given["dynamic_batch"] not in (None, True, False):
-        raise CaseError(f"dynamic_batch={given['dynamic_batch']!r}: accepted are True and False")
     reason = _typed("reason", given["reason"], str, "")
     ignore = _names("ignore", given["ignore"], codes)
     xfail_stage = _names("xfail_stage", given["xfail_stage"], stages)
@@ -174,7 +197,9 @@ def case_options(
     rtol, atol = _tolerance(given["tolerance"])
     chosen = _names("stages", given["stages"], stages)
     if xfail_stage and chosen and xfail_stage[0] not in chosen:
-        raise CaseError(f"xfail_stage={xfail_stage[0]!r} is not among stages={list(chosen)}: it would never run")
+        raise CaseError(
+            f"xfail_stage={xfail_stage[0]!r} is not among stages={list(chosen)}: it would never run"
+        )
     return CaseOptions(
         dynamic_batch=bool(given["dynamic_batch"]),
         dynamic_shapes=given["dynamic_shapes"],
@@ -190,32 +215,35 @@ def case_options(
 
 
 def _modes(strict: object) -> tuple[Mode, ...]:
-    name = {"None": "non-strict", "False": "non-strict", "True": "strict"}.get(str(strict), strict)
-    if not isinstance(name, str) or name not in MODES:
-        raise CaseError(f"strict={strict!r}: accepted are {', '.join(map(repr, MODES))}, True and False")
-    return MODES[name]
+    if strict is None or isinstance(strict, bool):
+        strict = "strict" if strict else "non-strict"
+    if not isinstance(strict, str) or strict not in MODES:
+        raise CaseError(
+            f"strict={_shown(strict)}: accepted are {', '.join(map(repr, MODES))}, True and False"
+        )
+    return MODES[strict]
 
 
 def _tolerance(given: object) -> tuple[float | None, float | None]:
     if given is None:
         return None, None
     if not isinstance(given, Mapping) or not given or set(given) - {"rtol", "atol"}:
-        raise CaseError(f'tolerance={given!r}: accepted is a dict of rtol and atol, such as {{"rtol": 1e-4, "atol": 0.0}}')
+        example = '{"rtol": 1e-4, "atol": 0.0}'
+        raise CaseError(f"tolerance={_shown(given)}: accepted is a dict of rtol and atol, such as {example}")
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-            raise CaseError(f"tolerance[{name!r}]={value!r}: accepted is a finite number >= 0")
+            raise CaseError(f"tolerance[{name!r}]={_shown(value)}: accepted is a finite number >= 0")
     return float(given.get("rtol", 0.0)), float(given.get("atol", 0.0))
 
 
 def _names(argument: str, given: object, accepted: Collection[str]) -> tuple[str, ...]:
     names = () if given is None else (given,) if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
-        raise CaseError(f"{argument}={given!r}: accepted is a list of names")
+        raise CaseError(f"{argument}={_shown(given)}: accepted is a list of names")
     for name in names:
         if name not in accepted:
-            raise CaseError(
-                f"{argument}: unknown {name!r}{_did_you_mean(name, accepted)}. Accepted: {', '.join(sorted(accepted))}"
-            )
+            known = ", ".join(sorted(accepted))
+            raise CaseError(f"{argument}: unknown {name!r}{_did_you_mean(name, accepted)}. Accepted: {known}")
     if given is not None and not names and argument != "ignore":
         raise CaseError(f"{argument}=[] names nothing. Accepted: {', '.join(sorted(accepted))}")
     return tuple(dict.fromkeys(names))
@@ -225,8 +253,12 @@ def _typed(argument: str, given: object, kind: type[str], default: str) -> str:
     if given is None:
         return default
     if not isinstance(given, kind):
-        raise CaseError(f"{argument}={given!r}: accepted is a {kind.__name__}")
+        raise CaseError(f"{argument}={_shown(given)}: accepted is a {kind.__name__}")
     return given
+
+
+def _shown(value: object) -> str:
+    return plain(without_tensors(repr(value)), 80)
 
 
 def _did_you_mean(name: str, accepted: Collection[str]) -> str:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.export import Dim
 
 from pytest_exportready.case import CaseError, CaseOptions
-from pytest_exportready.pytree import flatten, unflatten
+from pytest_exportready.pytree import children, flatten, unflatten
 from pytest_exportready.truth import Call
 
 UNBOUNDED = 2**31
@@ -22,13 +22,17 @@ _ONE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWO
 
 @dataclass(frozen=True)
 class Dynamic:
-    """One dimension declared dynamic: leaf number and dimension, how to name it, the sizes the user allows."""
+    """One dimension declared dynamic: leaf number and dimension, how to name it, the sizes the user allows.
+
+    named: by a Dim, which ties it to others of that name; otherwise by a hint such as Dim.AUTO.
+    """
 
     leaf: int
     dim: int
     where: str
     smallest: int
     largest: int
+    named: bool = True
 
 
 def dynamic_shapes(module: nn.Module, call: Call, options: CaseOptions) -> Any:
@@ -56,14 +60,20 @@ def _batch_shapes(module: nn.Module, call: Call) -> Any:
 
 
 def _mirrored(shape: Any, value: Any) -> Any:
-    leaves, spec = flatten(value)
-    return unflatten([shape(leaf) for leaf in leaves], spec)
+    """What ``shape`` says of each leaf, in the containers of ``value``; torch wants a list for a registered
+    class."""
+    parts, spec = children(value)
+    if spec.is_leaf():
+        return shape(value)
+    mirrored = [_mirrored(shape, part) for part in parts]
+    return unflatten(mirrored, spec) if isinstance(value, (dict, list, tuple)) else mirrored
 
 
 def arguments(module: nn.Module, call: Call) -> dict[str, Any]:
     """The inputs by name, in the order of ``forward``'s parameters.
 
-    What ``*args`` and ``**kwargs`` catch counts one by one, under the names that the class's own ``forward`` has
+    What ``*args`` and ``**kwargs`` catch counts one by one, under the names that the class's own
+    ``forward`` has
     for it: a transparent wrapper around ``forward`` changes nothing.
     """
     args, kwargs = call
@@ -109,9 +119,11 @@ def by_name(module: nn.Module, call: Call, spec: Any) -> Any:
 
 
 def name_arguments(module: nn.Module, call: Call) -> None:
-    """Give an instance whose ``forward`` catches inputs in ``*args`` or ``**kwargs`` a ``forward`` that names them.
+    """Give an instance whose ``forward`` catches inputs in ``*args`` or ``**kwargs`` a ``forward`` that
+    names them.
 
-    torch matches dynamic shapes with the parameters of ``forward``; torch 2.13 cannot match what ``**kwargs`` caught.
+    torch matches dynamic shapes with the parameters of ``forward``; torch 2.13 cannot match what
+    ``**kwargs`` caught.
     """
     if not _catches(module, call):
         return
@@ -120,10 +132,8 @@ def name_arguments(module: nn.Module, call: Call) -> None:
     def forward(*args: Any, **kwargs: Any) -> Any:
         return plain(*args, **kwargs)
 
-    kinds = [inspect.Parameter.POSITIONAL_OR_KEYWORD] * len(call[0])
-    names = [*_positional(module, len(call[0])), *call[1]]
-    kinds += [inspect.Parameter.KEYWORD_ONLY] * len(call[1])
-    named = [inspect.Parameter(name, kind) for name, kind in zip(names, kinds, strict=True)]
+    named = [inspect.Parameter(name, _ONE[1]) for name in _positional(module, len(call[0]))]
+    named += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in call[1]]
     forward.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     module.forward = forward
 
@@ -131,7 +141,9 @@ def name_arguments(module: nn.Module, call: Call) -> None:
 def _catches(module: nn.Module, call: Call) -> bool:
     signature = inspect.signature(module.forward)
     caught = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return any(signature.parameters[name].kind in caught for name in signature.bind(*call[0], **call[1]).arguments)
+    return any(
+        signature.parameters[name].kind in caught for name in signature.bind(*call[0], **call[1]).arguments
+    )
 
 
 def declared(module: nn.Module, call: Call, spec: Any) -> list[Dynamic]:
@@ -156,7 +168,8 @@ def _walk(where: str, entry: Any, value: Any, first: int) -> Iterator[Dynamic]:
         for dim, wanted in entry.items() if isinstance(entry, Mapping) else enumerate(entry):
             if wanted is not None and not isinstance(wanted, int) and wanted != Dim.STATIC:
                 place = f"{where}.shape[{dim % value.dim()}]"
-                yield Dynamic(first, dim % value.dim(), place, *_bounds(wanted))
+                named = isinstance(wanted, Dim)
+                yield Dynamic(first, dim % value.dim(), place, *_bounds(wanted), named)
         return
     for place, part, item in _children(entry, value):
         yield from _walk(f"{where}{place}", part, item, first)
@@ -164,18 +177,15 @@ def _walk(where: str, entry: Any, value: Any, first: int) -> Iterator[Dynamic]:
 
 
 def _children(entry: Any, value: Any) -> list[tuple[str, Any, Any]]:
-    if isinstance(value, Mapping):
-        parts = entry if isinstance(entry, Mapping) else dict(zip(value, entry, strict=False))
-        return [(f"[{key!r}]", parts.get(key), item) for key, item in value.items()]
-    if isinstance(value, (list, tuple)):
-        items = list(value)
-    else:
-        items = flatten(value)[0]
-        entry = list(vars(entry).values()) if type(entry) is type(value) else entry
     if not isinstance(entry, (Mapping, list, tuple)):
         return []  # a Python number declared dynamic
+    if isinstance(value, Mapping) and isinstance(entry, Mapping):
+        return [(f"[{key!r}]", entry.get(key), item) for key, item in value.items()]
     entries = list(entry.values()) if isinstance(entry, Mapping) else list(entry)
-    return [(f"[{i}]", part, item) for i, (part, item) in enumerate(zip(entries, items, strict=False))]
+    return [
+        (f"[{i}]", part, item)
+        for i, (part, item) in enumerate(zip(entries, children(value)[0], strict=False))
+    ]
 
 
 def _bounds(wanted: Any) -> tuple[int, int]:

@@ -1,12 +1,14 @@
-"""Every command-line flag of the plugin and its ini twin, as one frozen Options."""
+"""The name of the marker, and every command-line flag with its ini twin as one frozen Options."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+MARKER = "export_ready"
 OPTIONS = pytest.StashKey["Options"]()
 
 _VALUES = {
@@ -35,7 +37,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--export-ready",
         action="store_true",
         default=None,
-        help="run the export cases (functions marked export_ready) and the reference models, and nothing else",
+        help="run the export cases (functions marked export_ready) and the reference models only",
     )
     parser.addini("export_ready", "as --export-ready", type="bool", default=False)
     for name, (default, text) in _VALUES.items():
@@ -44,22 +46,34 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_options(config: pytest.Config) -> Options:
-    """Raises pytest.UsageError for a value that is not accepted."""
+    """Raises pytest.UsageError for a value that is not accepted, when the plugin is enabled."""
 
     def value(name: str) -> str:
         given = config.getoption(f"--export-ready-{name}")
         return str(config.getini(f"export_ready_{name.replace('-', '_')}") if given is None else given)
 
-    reference_models = value("reference-models")
-    if reference_models not in ("auto", "always", "never"):
-        raise pytest.UsageError(
-            f"--export-ready-reference-models={reference_models}: accepted are auto, always and never"
-        )
     enabled = config.getoption("--export-ready")
     where = config.invocation_params.dir
-    return Options(
+    options = Options(
         enabled=bool(config.getini("export_ready") if enabled is None else enabled),
         junit=where / value("junit"),
         html=where / value("html"),
-        reference_models=reference_models,
+        reference_models=value("reference-models"),
     )
+    if options.enabled:
+        _check(options)
+    return options
+
+
+def _check(options: Options) -> None:
+    if options.reference_models not in ("auto", "always", "never"):
+        raise pytest.UsageError(
+            f"--export-ready-reference-models={options.reference_models}: accepted are auto, always and never"
+        )
+    for name, path in (("junit", options.junit), ("html", options.html)):
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise pytest.UsageError(f"--export-ready-{name}={path}: is not a file. Fix: name a file to write")
+    if options.junit == options.html:
+        raise pytest.UsageError(
+            f"--export-ready-junit and --export-ready-html are both {options.html}: give two files"
+        )

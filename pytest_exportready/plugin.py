@@ -1,12 +1,10 @@
-"""pytest hooks that every run pays for. Without ``--export-ready`` nothing of torch is imported and nothing changes."""
+"""The hooks that every run pays for: without ``--export-ready`` marked tests skip, and torch stays out."""
 
 from __future__ import annotations
 
 import pytest
 
-from pytest_exportready.options import OPTIONS, add_options, read_options
-
-MARKER = "export_ready"
+from pytest_exportready.options import MARKER, OPTIONS, add_options, read_options
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,9 +17,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     options = config.stash[OPTIONS] = read_options(config)
     if options.enabled:
-        from pytest_exportready.session import ExportReadySession
+        from pytest_exportready.session import register
 
-        config.pluginmanager.register(ExportReadySession(config), "exportready-session")
+        register(config)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""What the terminal shows while cases run: ``[3/8] vit: train, inspect, eager, export ...: ready (2.1 s)``."""
+"""What the terminal shows while cases run: ``[3/8] vit.py::test_vit: train inspect ... -> ready (2.1 s)``."""
 
 from __future__ import annotations
 
@@ -7,47 +7,62 @@ from typing import Any
 
 import pytest
 
+from pytest_exportready.text import plain
+
 
 class Progress:
-    """One line a case. In this process it grows stage by stage; with xdist it is written when the case has ended."""
+    """One line a case. In this process it grows stage by stage; with xdist it is written when the case ended.
+
+    With ``-v`` the lines are pytest's and the stages stand within them; with ``-q`` all is pytest's.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
-        self._total = 0
-        self._done = 0
-        self._open = False
         self._config = config
-        self._own_lines = config.get_verbosity() == 0
+        self._total = 0
+        self._numbers: dict[str, int] = {}
+        self._open = ""
 
     def collected(self, total: int) -> None:
         self._total = total
-        if self._own_lines and self._terminal() is not None:
-            self._terminal().showfspath = False
-
-    def begin(self, item: pytest.Item) -> None:
         if self._own_lines:
-            self._write(f"[{self._done + 1}/{self._total}] {_short(item.nodeid)}: ", start=True)
+            self._terminal().showfspath = False
+            self._terminal()._show_progress_info = False  # no "[ 50%]" between our stages
+
+    def begin(self, nodeid: str) -> None:
+        if self._own_lines and not self._config.pluginmanager.has_plugin("dsession"):
+            self._begin(nodeid)
 
     def stage(self, name: str) -> None:
-        self._write(f"{name} ")
+        if self._config.getoption("verbose", 0) >= 0:
+            self._write(f"{name} ")
 
     def end(self, report: pytest.TestReport) -> None:
-        if report.when != "call" or not hasattr(report, "exportready"):
+        told = _told(report)
+        if told is None or not self._own_lines:
             return
-        self._done += 1
-        if not self._own_lines:
-            return
-        if not self._open:
-            self._write(f"[{self._done}/{self._total}] {_short(report.nodeid)}: ", start=True)
-        data = report.exportready
-        word = "ready" if data["ready"] else f"{'xfail' if report.skipped else 'NOT READY'} at {data['failed_stage']}"
-        self._write(f"-> {word} ({data['seconds']:.1f} s)", end=True, green=data["ready"], red=not data["ready"])
+        if self._open != report.nodeid:
+            self._begin(report.nodeid)
+        word, colour = told
+        self._write(f"-> {word} ({report.duration:.1f} s)", end=True, **{colour: True})
+        self._open = ""
 
-    def status(self, report: Any) -> tuple[str, str, str] | None:
-        """No letter of pytest's own beside our line."""
-        if not self._own_lines or not hasattr(report, "exportready") or self._terminal() is None:
-            return None
-        category = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
-        return category, "", category.upper()
+    def status(self, report: Any, status: Any) -> Any:
+        """``status`` without pytest's own letter beside our line."""
+        if self._own_lines and isinstance(report, pytest.TestReport) and _told(report) is not None:
+            category, _, word = status
+            return category, "", word
+        return status
+
+    def _begin(self, nodeid: str) -> None:
+        number = self._numbers.setdefault(nodeid, len(self._numbers) + 1)
+        path, colons, rest = nodeid.partition("::")
+        name = plain(f"{path.rpartition('/')[2]}{colons}{rest}", 200)
+        self._write(f"[{number}/{self._total}] {name}: ", start=True)
+        self._open = nodeid
+
+    @property
+    def _own_lines(self) -> bool:  # asked each time: live logging turns -v on when the session has begun
+        return self._config.getoption("verbose", 0) == 0 and self._terminal() is not None
 
     def _terminal(self) -> Any:
         return self._config.pluginmanager.get_plugin("terminalreporter")
@@ -63,8 +78,31 @@ class Progress:
             terminal.write(text, flush=True, **markup)
             if end:
                 terminal.line("")
-        self._open = not end
 
 
-def _short(nodeid: str) -> str:
-    return nodeid.rsplit("/", 1)[-1]
+def _told(report: pytest.TestReport) -> tuple[str, str] | None:
+    """How a case ended and the colour of that; None for a report that ends nothing."""
+    if getattr(report, "context", None) is not None:  # of a subtest
+        return None
+    if report.when not in ("setup", "call", "teardown"):
+        return "lost: its process crashed", "red"
+    if report.when != "call" and report.passed:
+        return None
+    if report.skipped:
+        data = getattr(report, "exportready", None)
+        at = f" at {data['failed_stage']}" if data and data["failed_stage"] else ""
+        return ("xfailed" if hasattr(report, "wasxfail") else "skipped") + at, "yellow"
+    if report.when != "call":
+        return f"error in {report.when}", "red"
+    return _told_of_call(report)
+
+
+def _told_of_call(report: pytest.TestReport) -> tuple[str, str]:
+    data = getattr(report, "exportready", None)
+    if data is None:
+        return ("passed, but not judged", "yellow") if report.passed else ("failed", "red")
+    if data["outcome"] == "infra":
+        return f"cannot tell, infra at {data['failed_stage']}", "yellow"
+    if data["outcome"] == "failed":
+        return f"NOT READY at {data['failed_stage']}", "red"
+    return ("ready", "green") if report.passed else ("ready, but FAILED", "red")

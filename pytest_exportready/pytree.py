@@ -19,6 +19,12 @@ def unflatten(leaves: list[Any], spec: Any) -> Any:
     return _pytree.tree_unflatten(leaves, spec)
 
 
+def children(node: Any) -> tuple[list[Any], Any]:
+    """The parts of ``node``, one level down, and the spec to rebuild it; a leaf is its own only part."""
+    parts, spec = _pytree.tree_flatten(node, is_leaf=lambda part: part is not node)
+    return parts, spec
+
+
 def named_leaves(tree: Any) -> list[tuple[str, Any]]:
     """``(path, leaf)`` pairs; the path is as one would write it, such as ``[0]['ids']``."""
     pairs, _ = _pytree.tree_flatten_with_path(tree)

@@ -87,8 +87,8 @@ class Readiness:
         table = [("check", "passed", "example of why not")]
         for name, findings in rows:
             blocking = [f for f in findings if f.blocks]
-            shown = (blocking or findings or [None])[0]
-            table.append((name, "no" if blocking else "yes", "" if shown is None else str(shown)))
+            shown = (blocking or findings)[:1]
+            table.append((name, "no" if blocking else "yes", "".join(map(str, shown))))
         for stage in self.stages:
             if stage.name == "inspect":
                 continue

@@ -1,9 +1,9 @@
-"""One case in one scenario, from training to verdict; the same code in-process, in a fixture and in a rank."""
+"""One case in one scenario, from training to verdict; the same code in-process, in a fixture and in a
+rank."""
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 UNTRAINED = Rule(
     "ER103",
     "case_trains",
-    "The scenario could not train the case. By default the case is then judged as it was returned, and this is a warning;\n"
+    "The scenario could not train the case. By default the case is then judged as it was returned, and "
+    "this is a warning;\n"
     "a scenario asked for by name has to train it.",
 )
 FIRST_STAGES = ("train", "inspect")
@@ -45,18 +46,17 @@ def judge(
 ) -> Readiness:
     """The verdict on ``case``, trained under ``scenario``; leaves the case's model as it was.
 
-    required: a scenario that cannot train the case fails it; otherwise the case is judged as it is, with a warning.
+    required: a scenario that cannot train the case fails it; otherwise the case is judged as it is, with a
+    warning.
     watch: called with the name of each stage as it begins.
     """
-    import torch
-
+    from pytest_exportready.global_state import global_state_kept
     from pytest_exportready.preserve import preserved
     from pytest_exportready.truth import Truth
 
     started = time.perf_counter()
     run = _Run(case, options, watch)
-    with preserved(case.model), torch.random.fork_rng(devices=_cuda_devices()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with preserved(case.model), global_state_kept():
         run.stage("train", lambda: run.train(scenario, required))
         run.stage("inspect", run.inspect)
         for mode in options.modes:
@@ -93,7 +93,11 @@ class _Run:
         self.prepared: list[str] = []
 
     def stage(
-        self, name: str, work: Callable[[], Iterable[Finding]], mode: str = "", facts: dict[str, Any] | None = None
+        self,
+        name: str,
+        work: Callable[[], Iterable[Finding]],
+        mode: str = "",
+        facts: dict[str, Any] | None = None,
     ) -> None:
         self.watch(name)
         started = time.perf_counter()
@@ -126,7 +130,11 @@ class _Run:
             all_scenarios()[scenario].train(self.case)
         except CannotTrain as error:
             tell = UNTRAINED.error if required else UNTRAINED.warning
-            yield tell("", f"scenario {scenario} could not train the case: {error}", 'scenarios=["as_is"] trains nothing')
+            yield tell(
+                "",
+                f"scenario {scenario} could not train the case: {error}",
+                'scenarios=["as_is"] trains nothing',
+            )
 
     def inspect(self) -> Iterable[Finding]:
         case = self.case
@@ -165,7 +173,9 @@ class _Run:
                     yield from check.inspect_program(trial.program)
 
     def _judged(self, finding: Finding) -> Finding:
-        return finding.ignored_because(self.options.reason) if finding.code in self.options.ignore else finding
+        return (
+            finding.ignored_because(self.options.reason) if finding.code in self.options.ignore else finding
+        )
 
 
 def _by_need() -> list[tuple[str, Any]]:
@@ -184,12 +194,6 @@ def _with_needed(names: Sequence[str]) -> set[str]:
         if name in wanted:
             wanted.update(stage.after)
     return wanted
-
-
-def _cuda_devices() -> list[int]:
-    import torch
-
-    return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
 
 
 def known_codes() -> set[str]:
@@ -215,11 +219,12 @@ def export_ready_check(
     stages: Sequence[str] | None = None,
     **knowledge: Any,
 ) -> Readiness:
-    """Is ``model``, as it came out of training, ready for torch.export? Nothing is trained; the model is left as it was.
+    """Is ``model``, as it came out of training, ready for torch.export? Nothing is trained; the model is
+    left as it was.
 
     example_inputs, example_kwargs: inputs of ``model.forward``. dynamic_shapes: torch.export's own form.
-    strict: False (non-strict export), True, or ``"both"``. skip_ddp_validation: do not look for wrappers and hooks of
-    distributed training; the proofs are made on the module under the wrapper all the same.
+    strict: False (non-strict export), True, or ``"both"``. skip_ddp_validation: do not look for wrappers and
+    hooks of distributed training; the proofs are made on the module under the wrapper all the same.
     knowledge: the other fields of ExportCase by name (``more_inputs``, ``checkpoint``, ``golden``, ...).
 
     Raises CaseError for arguments that cannot be understood. Returns a Readiness; print it for the overview.

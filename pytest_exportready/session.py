@@ -1,89 +1,75 @@
-"""The pytest hooks of a run with ``--export-ready``: collect the cases, judge each, gather and write the reports."""
+"""The hooks of a run with ``--export-ready`` in every process of it: collect the cases and judge each."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator
-from importlib.util import find_spec
-from pathlib import Path
+import inspect
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from pytest_exportready.case import CaseError, CaseOptions, case_options
-from pytest_exportready.discover import module_names
-from pytest_exportready.options import OPTIONS
-from pytest_exportready.plugin import MARKER
+from pytest_exportready.case import CaseOptions
+from pytest_exportready.marker import CASE_OPTIONS, arguments_of, take_options
+from pytest_exportready.options import MARKER
+from pytest_exportready.plain_data import plain_data
 from pytest_exportready.progress import Progress
 from pytest_exportready.readiness import Readiness
-from pytest_exportready.report.gather import Gather
-from pytest_exportready.report.run import Run
-from pytest_exportready.text import exception_text
+from pytest_exportready.reference_models import ReferenceModels, installed_at
+from pytest_exportready.reporting import PROBLEMS, Reporting
 from pytest_exportready.trace_log import without_structured_trace
 
-CASE_OPTIONS = pytest.StashKey[CaseOptions]()
 READINESS = pytest.StashKey[Readiness]()
 SCENARIO = "export_ready_scenario"
 DEFAULT_SCENARIO = "plain"
 
 
-class ExportReadySession:
-    """Registered only when ``--export-ready`` is given."""
+def register(config: pytest.Config) -> None:
+    """Register the hooks that only a run with ``--export-ready`` has."""
+    progress = Progress(config)
+    folder = installed_at()
+    if folder is not None:
+        config.pluginmanager.register(ReferenceModels(config, folder), "exportready-reference-models")
+    config.pluginmanager.register(ExportReadySession(config, progress), "exportready-session")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Reporting(config, progress), "exportready-reporting")
 
-    def __init__(self, config: pytest.Config) -> None:
-        self.options = config.stash[OPTIONS]
+
+class ExportReadySession:
+    """The hooks that collect cases and judge them; on the controller of xdist they have nothing to do."""
+
+    def __init__(self, config: pytest.Config, progress: Progress) -> None:
         self.config = config
-        self.progress = Progress(config)
-        self.gather = Gather()
-        self.run: Run | None = None
-        self.troubles: list[str] = []
-        self.models = _reference_models()
-        given = config.args_source is config.ArgsSource.ARGS
-        wanted = self.options.reference_models
-        if self.models and (wanted == "always" or (wanted == "auto" and not given)):
-            config.args.append(str(self.models))
+        self.progress = progress
 
     # -- collection
-
-    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-        if self.models is None or file_path.parent != self.models or file_path.suffix != ".py":
-            return None
-        if file_path.name.startswith("_") or parent.session.isinitpath(file_path):
-            return None  # a file that is named on the command line is collected by pytest itself
-        # the same id wherever the package lies: reports of different machines and nights are compared by it
-        return pytest.Module.from_parent(parent, path=file_path, nodeid=f"{self.models.name}/{file_path.name}")
 
     @pytest.fixture
     def export_ready_scenario(self, request: pytest.FixtureRequest) -> str:
         return str(getattr(request, "param", DEFAULT_SCENARIO))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        marker = metafunc.definition.get_closest_marker(MARKER)
-        scenarios = marker.kwargs.get("scenarios") if marker else None
-        if isinstance(scenarios, (list, tuple)) and all(isinstance(name, str) for name in scenarios):
-            metafunc.fixturenames.append(SCENARIO)
-            metafunc.parametrize(SCENARIO, list(dict.fromkeys(scenarios)), indirect=True)
+        scenarios = arguments_of(metafunc.definition).get("scenarios")
+        names = [scenarios] if isinstance(scenarios, str) else scenarios
+        if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
+            if SCENARIO not in metafunc.fixturenames:
+                metafunc.fixturenames.append(SCENARIO)
+            metafunc.parametrize(SCENARIO, list(dict.fromkeys(names)), indirect=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        cases = [item for item in items if item.get_closest_marker(MARKER) is not None]
-        problems = []
-        for item in cases:
-            try:
-                item.stash[CASE_OPTIONS] = _options_of(item)
-            except CaseError as error:
-                problems.append(f"{item.nodeid}: export_ready: {error}")
-        if problems:
-            raise pytest.UsageError("\n".join(dict.fromkeys(problems)))
-        others = [item for item in items if item not in set(cases)]
-        if others:
+        cases: list[pytest.Item] = []
+        others: list[pytest.Item] = []
+        for item in items:
+            (others if item.get_closest_marker(MARKER) is None else cases).append(item)
+        problems = list(dict.fromkeys(text for item in cases for text in take_options(item)))
+        items[:] = [] if problems else cases
+        if problems and not hasattr(config, "workeroutput"):
+            raise pytest.UsageError("\n".join(problems))
+        if problems:  # raised in a worker it would be taken for a crash: the controller tells it
+            config.workeroutput[PROBLEMS] = problems  # type: ignore[attr-defined]
+        elif others:
             config.hook.pytest_deselected(items=others)
-        items[:] = cases
-        self.progress.collected(len(items))
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
-        self.progress.collected(len(ids))
 
     # -- running
 
@@ -97,126 +83,56 @@ class ExportReadySession:
         @functools.wraps(function)
         def judged(*args: Any, **kwargs: Any) -> None:
             __tracebackhide__ = True
-            self._judge(pyfuncitem, options, function, args, kwargs)
+            with without_structured_trace():
+                self._judge(pyfuncitem, options, function, args, kwargs)
 
+        if READINESS in pyfuncitem.stash:  # of an attempt before
+            del pyfuncitem.stash[READINESS]
         pyfuncitem.obj = judged
         try:
             return (yield)
         finally:
             pyfuncitem.obj = function
 
-    def _judge(self, item: pytest.Function, options: CaseOptions, function: Any, args: Any, kwargs: Any) -> None:
+    def _judge(
+        self, item: pytest.Function, options: CaseOptions, function: Any, args: Any, kwargs: Any
+    ) -> None:
         __tracebackhide__ = True
-        from pytest_exportready.verdict import judge_returned, raised, settle
+        from pytest_exportready import verdict
 
         params = getattr(item, "callspec", None)
         chosen = params.params.get(SCENARIO) if params else None
-        scenario = chosen or DEFAULT_SCENARIO
-        self.progress.begin(item)
-        try:
-            returned = function(*args, **kwargs)
-        except Exception as error:
-            item.stash[READINESS] = raised(error, name=item.nodeid, scenario=scenario)
-            raise
-        required, watch = chosen is not None, self.progress.stage
-        with without_structured_trace():
-            readiness = judge_returned(
-                returned, options, name=item.nodeid, scenario=scenario, required=required, watch=watch
-            )
+        name, scenario = item.nodeid, chosen or DEFAULT_SCENARIO
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            message = "the case function is async, so that it returns no case"
+            readiness = verdict.no_case(message, "write def, not async def", name=name, scenario=scenario)
+        else:
+            fault = verdict.raised
+            try:
+                returned = function(*args, **kwargs)
+                fault = verdict.crashed
+                required, watch = chosen is not None, self.progress.stage
+                readiness = verdict.judge_returned(
+                    returned, options, name=name, scenario=scenario, required=required, watch=watch
+                )
+            except verdict.PYTESTS_OWN:
+                raise
+            except verdict.FAULTS as error:
+                item.stash[READINESS] = fault(error, name=name, scenario=scenario)
+                raise
         item.stash[READINESS] = readiness
-        settle(readiness, options)
+        verdict.settle(readiness, options, expect_failures=not self.config.getoption("runxfail"))
 
-    @pytest.hookimpl(wrapper=True)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         readiness = item.stash.get(READINESS, None)
         if call.when == "call" and readiness is not None:
-            report.exportready = readiness.to_dict()  # type: ignore[attr-defined]
+            report.exportready = plain_data(readiness.to_dict())  # type: ignore[attr-defined]
         return report
 
-    # -- reporting, on the controller
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.gather.add(report)
-        self.progress.end(report)
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            self.gather.add_collect(report)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
-        return self.progress.status(report)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if hasattr(self.config, "workerinput") or self.config.option.collectonly:
-            return
-        from pytest_exportready.report.html import write_html
-        from pytest_exportready.report.junit import read_junit, write_junit
-
-        self.run = self.gather.run(_properties())
-        self._write(self.options.junit, lambda path: write_junit(self.run, path))
-        if not self.troubles:
-            self.run = read_junit(self.options.junit)  # every other report is made from the JUnit file
-        self._write(self.options.html, lambda path: write_html(self.run, path))
-
-    def _write(self, path: Path, write: Callable[[Path], None]) -> None:
-        """A report that cannot be written is told, and takes nothing else with it."""
-        try:
-            write(path)
-        except Exception as error:
-            self.troubles.append(f"cannot write {path}: {exception_text(error)}")
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self.run is None:
-            return
-        from pytest_exportready.report.terminal import write_summary
-
-        written = [path for path in (self.options.junit, self.options.html) if not any(str(path) in t for t in self.troubles)]
-        write_summary(terminalreporter, self.run, written)
-        for trouble in self.troubles:
-            terminalreporter.write_line(f"{trouble}. Fix: free space or another path (--export-ready-junit, -html)", red=True)
-
-
-def _options_of(item: pytest.Item) -> CaseOptions:
-    from pytest_exportready.runner import known_codes, stage_names
-
-    marker = item.get_closest_marker(MARKER)
-    assert marker is not None
-    if marker.args:
-        raise CaseError(f"takes keyword arguments only, got {marker.args!r}")
-    if not isinstance(item, pytest.Function):
-        raise CaseError("belongs on a function or a method of a plain class")
-    return case_options(marker.kwargs, scenarios=_scenario_names(), stages=stage_names(), codes=known_codes())
-
-
-def _scenario_names() -> list[str]:
-    from exportready_fixtures import scenarios
-
-    return module_names(scenarios)
-
-
-def _reference_models() -> Path | None:
-    spec = find_spec("exportready_reference_models")
-    return Path(spec.origin).parent if spec and spec.origin else None
-
-
-def _properties() -> dict[str, str]:
-    import platform
-
-    import torch
-
-    from pytest_exportready import __version__
-
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return {
-        "pytest-exportready": __version__,
-        "torch": torch.__version__,
-        "torch.git_version": str(torch.version.git_version),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "gpu": ", ".join(gpus) or "none (CPU only)",
-    }
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self) -> Generator[None, Any, Any]:
+        return plain_data((yield))

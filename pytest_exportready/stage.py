@@ -22,14 +22,16 @@ class SkipStage(Exception):
 
 
 class StageInfrastructure(Exception):
-    """Raised by a stage when the runner, not the model, is at fault; the message is the reason and the fix."""
+    """Raised by a stage when the runner, not the model, is at fault; the message is the reason and the
+    fix."""
 
 
 @dataclass
 class Trial:
     """One case on its way through the stages in one export mode.
 
-    truth: the trained eager module in eval mode, before any wrapping or preparation: what the program must equal.
+    truth: the trained eager module in eval mode, before any wrapping or preparation: what the program must
+    equal.
     program: set by the stage ``export``; shares no storage with the user's module.
     facts: what the running stage measured (plain JSON); reset before each stage.
     """
@@ -47,7 +49,8 @@ class Trial:
 class Stage:
     """One stage, in a module named after it.
 
-    run: yields findings; the stage fails when one of them is an error. Raises SkipStage or StageInfrastructure.
+    run: yields findings; the stage fails when one of them is an error. Raises SkipStage or
+    StageInfrastructure.
     after: stages that must have passed; otherwise this one is skipped and says so.
     rules: every code that it (and it alone) can yield, with its documentation.
     every_mode: False for a stage that does not look at the program and runs once.
@@ -69,6 +72,8 @@ def all_stages() -> dict[str, Stage]:
     while len(ordered) < len(found):
         ready = [n for n, s in found.items() if n not in ordered and all(a in ordered for a in s.after)]
         if not ready:
-            raise RuntimeError(f"stages wait for each other or for one that does not exist: {set(found) - set(ordered)}")
+            raise RuntimeError(
+                f"stages wait for each other or for one that does not exist: {set(found) - set(ordered)}"
+            )
         ordered[ready[0]] = found[ready[0]]
     return ordered

@@ -1,7 +1,8 @@
 """Keep torch's structured trace out of pytest's captured log.
 
-pytest 9.2 attaches its capture to every logger that does not propagate. Torch takes any handler on ``torch.__trace`` as
-a wish for a full trace: it then formats every graph, and each failure is buried under lines meant for a machine.
+pytest 9.2 attaches its capture to every logger that does not propagate. Torch takes any handler on
+``torch.__trace`` as a wish for a full trace: it then formats every graph, and each failure is buried under
+lines meant for a machine.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_structured_trace() -> Iterator[None]:
-    """Take pytest's handlers off ``torch.__trace`` for a while; handlers of torch itself (TORCH_TRACE) stay."""
+    """Take pytest's handlers off ``torch.__trace`` for a while; those of torch itself (TORCH_TRACE) stay."""
     logger = logging.getLogger("torch.__trace")
     taken = [handler for handler in logger.handlers if type(handler).__module__.startswith("_pytest.")]
     for handler in taken:

@@ -1,4 +1,5 @@
-"""Truth: what the trained eager module answers, before any wrapping or preparation. Every stage is held against it."""
+"""Truth: what the trained eager module answers, before any wrapping or preparation. Every stage is held
+against it."""
 
 from __future__ import annotations
 
@@ -43,11 +44,11 @@ class Truth:
 
 
 def run(module: Any, calls: Iterable[Call]) -> list[Any]:
-    """Outputs of ``module`` on copies of the inputs, copied too: a cache handed out may be written by the next call."""
+    """Outputs of ``module`` on copies of the inputs, copied too: a cache handed out may be written by the
+    next call."""
     answers = []
     with torch.no_grad():
         for args, kwargs in calls:
             own_args, own_kwargs = distinct((tuple(args), dict(kwargs)))
             answers.append(distinct(module(*own_args, **own_kwargs)))
     return answers
-

@@ -1,8 +1,11 @@
-"""From what a case function returned to a test outcome: judge it, then pass, fail or xfail."""
+"""From what a case function returned or raised to a test outcome: judge it, then pass, fail or xfail."""
 
 from __future__ import annotations
 
+import unittest
+
 import pytest
+import torch
 
 from pytest_exportready.case import CaseError, CaseOptions, as_case
 from pytest_exportready.failure import user_place
@@ -18,40 +21,67 @@ RETURNS_CASE = Rule(
 )
 RAISES = Rule("ER102", "case_builds", "The function that builds an export case must not raise.")
 
+FAULTS = (Exception, SystemExit, pytest.fail.Exception)
+PYTESTS_OWN = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception, unittest.SkipTest)
+"""Of those, what pytest itself gives a meaning to: no fault of the case."""
+
 
 def judge_returned(
     returned: object, options: CaseOptions, *, name: str, scenario: str, required: bool, watch: Watch
 ) -> Readiness:
-    """The readiness of the case that a case function returned; what is no case fails at the stage ``case``."""
+    """The readiness of what a case function returned; what is no case fails at the stage ``case``."""
     try:
         case = as_case(returned)
     except CaseError as error:
-        fix = "return model.eval(), (example_input,)"
-        return _failed(name, scenario, RETURNS_CASE.error("", str(error), fix, stage="case"))
+        return no_case(str(error), "return model.eval(), (example_input,)", name=name, scenario=scenario)
     if not required and (case.carries_training or case.stateful_calls):
         scenario = "as_is"  # further training would spoil what the user recorded
     return judge(case, options, name=name, scenario=scenario, required=required, watch=watch)
 
 
-def raised(error: Exception, *, name: str, scenario: str) -> Readiness:
-    """The readiness of a case whose function raised ``error``."""
+def no_case(message: str, fix: str, *, name: str, scenario: str) -> Readiness:
+    """The readiness of a case function that gives no case."""
+    return _failed(name, scenario, RETURNS_CASE.error("", message, fix, stage="case"))
+
+
+def raised(error: BaseException, *, name: str, scenario: str) -> Readiness:
+    """The readiness of a case whose function raised ``error``: the case's fault, unless memory ran out."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return _infra(name, scenario, f"no memory left to build the case: {exception_text(error)}")
     file, line = user_place(error)
     message = f"the case function raised {exception_text(error)}"
     fix = "mend the function that builds the case"
     return _failed(name, scenario, RAISES.error("", message, fix, file=file, line=line, stage="case"))
 
 
-def settle(readiness: Readiness, options: CaseOptions) -> None:
-    """Turn a readiness into pytest's outcome of the running test."""
+def crashed(error: BaseException, *, name: str, scenario: str) -> Readiness:
+    """The readiness of a case that could not be judged because judging it raised ``error``."""
+    reason = f"judging the case failed, which is no verdict on it: {exception_text(error)}"
+    return _infra(name, scenario, reason)
+
+
+def settle(readiness: Readiness, options: CaseOptions, *, expect_failures: bool = True) -> None:
+    """Turn a readiness into pytest's outcome of the running test.
+
+    expect_failures: False for ``--runxfail``, where the marker's xfail_stage counts for nothing.
+    """
     __tracebackhide__ = True
-    expected = options.xfail_stage
+    expected = options.xfail_stage if expect_failures else ""
     if expected and readiness.failed_stage == expected and readiness.outcome == "failed":
         pytest.xfail(f"known to fail at {expected}: {options.reason}")
     if expected:
-        went = f"failed at {readiness.failed_stage}" if readiness.failed_stage else "passed every stage"
-        pytest.fail(f"expected to fail at {expected} ({options.reason}), but it {went}{_lines(readiness)}", pytrace=False)
+        went = _went(readiness) if readiness.failed_stage else "passed every stage"
+        message = f"expected to fail at {expected} ({options.reason}), but it {went}{_lines(readiness)}"
+        pytest.fail(message, pytrace=False)
     if not readiness.ready:
-        pytest.fail(f"not ready, failed at {readiness.failed_stage}{_lines(readiness)}", pytrace=False)
+        pytest.fail(f"not ready, {_went(readiness)}{_lines(readiness)}", pytrace=False)
+
+
+def _went(readiness: Readiness) -> str:
+    """``failed at inspect: batchnorm_frozen, no_training_mode``."""
+    word = "failed" if readiness.outcome == "failed" else "could not be judged"
+    names = ", ".join(dict.fromkeys(finding.name for finding in readiness.errors))
+    return f"{word} at {readiness.failed_stage}{': ' if names else ''}{names}"
 
 
 def _lines(readiness: Readiness) -> str:
@@ -60,5 +90,8 @@ def _lines(readiness: Readiness) -> str:
 
 
 def _failed(name: str, scenario: str, finding: Finding) -> Readiness:
-    stage = StageResult("case", "failed")
-    return Readiness(name, scenario, (stage,), (finding,))
+    return Readiness(name, scenario, (StageResult("case", "failed"),), (finding,))
+
+
+def _infra(name: str, scenario: str, reason: str) -> Readiness:
+    return Readiness(name, scenario, (StageResult("case", "infra", reason=reason),), ())

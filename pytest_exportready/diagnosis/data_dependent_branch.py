@@ -14,8 +14,9 @@ from pytest_exportready.finding import Finding, Rule
 RULE = Rule("ER401", "no_data_dependent_branch", __doc__ or "")
 
 _SIGNS = re.compile(
-    r"GuardOnDataDependentSymNode|[Dd]ata-dependent (branching|expression|jump)|Could not guard on data-dependent"
-    r"|Could not extract specialized integer|DataDependentOutputException|dynamic control flow is not supported"
+    r"GuardOnDataDependentSymNode|[Dd]ata-dependent (branching|expression|jump)"
+    r"|Could not guard on data-dependent|Could not extract specialized integer"
+    r"|DataDependentOutputException|dynamic control flow is not supported"
 )
 
 

@@ -1,7 +1,7 @@
 """A dimension declared dynamic is a constant in the source, or in the example.
 
-An example of size 1 (or 0) is always taken as a constant. Bad: ``x.reshape(1, -1)`` with a dynamic batch. Good:
-``x.flatten(1)`` and an example batch of 2 or more.
+An example of size 1 (or 0) is always taken as a constant. Bad: ``x.reshape(1, -1)`` with a dynamic batch.
+Good: ``x.flatten(1)`` and an example batch of 2 or more.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pytest_exportready.pytree import flatten
 RULE = Rule("ER403", "dimension_stays_dynamic", __doc__ or "")
 
 _SIGNS = re.compile(
-    r"specialized it to be a constant|0/1 specialized|has been specialized|were specialized|Constraints violated"
-    r"|Not all values of .* satisfy the generated guard|must always be equal|ConstraintViolationError|ValueRangeError"
+    r"specialized it to be a constant|0/1 specialized|has been specialized|were specialized"
+    r"|Constraints violated|Not all values of .* satisfy the generated guard|must always be equal"
+    r"|ConstraintViolationError|ValueRangeError"
 )
 _NAMED = re.compile(r"\bL\['(\w+)'\]\.size\(\)\[(\d+)\]|\b(\w+)\.shape\[(\d+)\]")
 

@@ -17,16 +17,18 @@ _SIGNS = re.compile(
     r"not a known type|register a pytree|Unsupported (input|output) type|input type .* not supported"
     r"|unrecognized type .* at (input|output)|Expecting .* to be .* pytree"
 )
-_CLASS = re.compile(r"<class '([\w.<>]+)'>")
+_CLASS = re.compile(r"<class '([\w.<>]+)'>|UserDefinedObjectVariable\((\w+)\)")
 
 
 def explain(failure: Failure) -> Finding | None:
     if not _SIGNS.search(failure.text):
         return None
     named = _CLASS.search(failure.text)
-    kind = named[1].rsplit(".", 1)[-1] if named else "the class"
+    kind = (named[1] or named[2]).rsplit(".", 1)[-1] if named else "the class"
     call = (failure.trial.case.args, failure.trial.case.kwargs)
-    where = next((name for name, value in arguments(failure.module, call).items() if type(value).__name__ == kind), "")
+    where = next(
+        (name for name, value in arguments(failure.module, call).items() if type(value).__name__ == kind), ""
+    )
     return failure.finding(
         RULE,
         f"argument {where} (class {kind})" if where else f"class {kind}",

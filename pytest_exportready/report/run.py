@@ -76,6 +76,12 @@ class TestResult:
         return case if scenario in ("", "plain", "as_is") else f"{case} [{scenario}]"
 
     @property
+    def forms(self) -> tuple[str, str, str]:
+        """What to call the case, from short to unmistakable."""
+        scenario = self.readiness.scenario if self.readiness else ""
+        return self.label, f"{self.label} [{scenario}]", f"{self.label} ({self.classname})"
+
+    @property
     def stage(self) -> str:
         """The stage where it went wrong; empty when it did not, or outside any stage."""
         return "" if self.readiness is None else self.readiness.failed_stage
@@ -144,13 +150,12 @@ class Run:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """What to call each node id; cases that share a label are told apart by their module."""
-        shared = Counter(result.label for result in self.results)
+        """What to call each node id: the shortest form that no other result shares."""
+        forms = {result.nodeid: result.forms for result in self.results}
+        shared = [Counter(form) for form in zip(*forms.values(), strict=True)]
         return {
-            result.nodeid: f"{result.label} ({result.classname})"
-            if shared[result.label] > 1
-            else result.label
-            for result in self.results
+            nodeid: next((text for text, count in zip(texts, shared, strict=True) if count[text] == 1), nodeid)
+            for nodeid, texts in forms.items()
         }
 
     def told(self, result: TestResult) -> str:

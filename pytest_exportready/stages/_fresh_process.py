@@ -1,24 +1,34 @@
-"""Ask the loader process (see _loader.py) to load and run a saved program; start it when it is first needed."""
+"""Ask the loader process (see _loader.py) to load and run a saved program; start it when it is first
+needed."""
 
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 START_LIMIT = 180.0  # seconds for a process to import torch on a loaded machine
+_DONE = b"\0done"
 _START = "from pytest_exportready.stages._loader import main; main()"
 
 
 class ProcessDied(Exception):
     """The child ended without a result; the message says how."""
+
+
+class LoaderGone(Exception):
+    """The loader process itself, not the child that loads, is not there; the message says why."""
 
 
 class Loader:
@@ -33,60 +43,86 @@ class Loader:
         """Start the process if it is not there, without waiting for it."""
         if self._owner == os.getpid() and self._process is not None and self._process.poll() is None:
             return
+        self.stop()
         self._owner = os.getpid()
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by stop)
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             cwd=tempfile.gettempdir(),
+            start_new_session=True,  # a group of its own, so that stop() reaches the children
         )
         self._greeted = False
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The reply to ``request``. Raises ProcessDied when its child crashed or took longer than ``seconds``."""
+        """The reply to ``request``.
+
+        Raises ProcessDied when its child crashed or took longer than ``seconds``, LoaderGone when there is
+        no loader.
+        """
+        try:
+            ended = self._exchange(request, seconds)
+        except LoaderGone:
+            ended = self._exchange(request, seconds)  # somebody killed it since the last request
+        if ended["late"]:
+            raise ProcessDied(f"loading and running took longer than {seconds:.0f} s")
+        reply = Path(request["reply"])
+        if not reply.exists():
+            raise ProcessDied(f"the loading process ended with {_ending(ended['exit'])} and without a result")
+        return dict(json.loads(reply.read_text(encoding="utf-8")))
+
+    def _exchange(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         self.ensure_started()
         assert self._process is not None
         assert self._process.stdin is not None
         if not self._greeted:
-            self._line(START_LIMIT, "the loader process did not start")
+            self._line(
+                START_LIMIT, LoaderGone(f"the loader process did not start within {START_LIMIT:.0f} s")
+            )
             self._greeted = True
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        self._process.stdin.flush()
-        ended = json.loads(self._line(seconds, f"loading and running took longer than {seconds:.0f} s"))
-        reply = Path(request["reply"])
-        if not reply.exists():
-            raise ProcessDied(f"the loading process ended with {_ending(ended['exit'])}")
-        return dict(json.loads(reply.read_text(encoding="utf-8")))
+        try:
+            self._process.stdin.write(json.dumps({**request, "seconds": seconds}).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._gone() from error
+        late = LoaderGone("the loader process does not answer")
+        return dict(json.loads(self._line(seconds + START_LIMIT, late)))
 
     def stop(self) -> None:
+        """End the loader and whatever it is loading."""
         if self._process is not None and self._owner == os.getpid():
-            self._process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             for pipe in (self._process.stdin, self._process.stdout, self._errors):
-                if pipe is not None:
-                    pipe.close()
-            self._process = None
+                with suppress(BrokenPipeError):
+                    if pipe is not None:
+                        pipe.close()
+        self._process = None
+
+    def _gone(self) -> LoaderGone:
+        said = self._last_words()
+        self.stop()
+        return LoaderGone(f"the loader process ended: {said}")
 
     def _last_words(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read()[-2000:].decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
 
-    def _line(self, seconds: float, late: str) -> bytes:
+    def _line(self, seconds: float, late: Exception) -> bytes:
         assert self._process is not None
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             if not selector.select(seconds):
                 self.stop()
-                raise ProcessDied(late)
+                raise late
         line = self._process.stdout.readline()
         if not line:
-            said = self._last_words()
-            self.stop()
-            raise ProcessDied(f"the loader process ended: {said}")
+            raise self._gone()
         return line
 
 
@@ -96,10 +132,9 @@ LOADER = Loader()
 def in_child(work: Callable[[], None], seconds: float) -> None:
     """Run ``work`` in a forked child, where a crash of native code hurts nobody.
 
-    Raises ProcessDied when it crashes or takes longer than ``seconds``, RuntimeError with the text of what it raised.
+    Raises ProcessDied when it crashes, ends without a word or takes longer than ``seconds``, RuntimeError
+    with the text of what it raised.
     """
-    import warnings
-
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: the child starts none
@@ -111,16 +146,17 @@ def in_child(work: Callable[[], None], seconds: float) -> None:
         selector.register(pipe, selectors.EVENT_READ)
         late = not selector.select(seconds)
         if late:
-            os.kill(child, 9)
+            os.kill(child, signal.SIGKILL)
         said = pipe.read()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if late:
         raise ProcessDied(f"it took longer than {seconds:.0f} s")
+    if said == _DONE:
+        return
     if said:
         raise RuntimeError(said.decode(errors="replace"))
-    if code:
-        raise ProcessDied(f"the process ended with {_ending(code)}")
+    raise ProcessDied(f"the process ended with {_ending(code)}")
 
 
 def _child(work: Callable[[], None], reading: int, writing: int) -> None:
@@ -128,9 +164,11 @@ def _child(work: Callable[[], None], reading: int, writing: int) -> None:
     try:
         import torch
 
+        faulthandler.disable()  # a crash here is told as a finding
         os.close(reading)
         torch.set_num_threads(1)  # the threads of the parent's pool do not exist here
         work()
+        os.write(writing, _DONE)
         code = 0
     except BaseException as error:
         os.write(writing, f"{type(error).__name__}: {error}".encode(errors="replace")[:4000])
@@ -139,6 +177,4 @@ def _child(work: Callable[[], None], reading: int, writing: int) -> None:
 
 
 def _ending(code: int) -> str:
-    import signal
-
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

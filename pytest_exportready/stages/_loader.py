@@ -1,14 +1,17 @@
 """The process that loads a program as its consumer would: torch and nothing of the user's imported.
 
-Reads one JSON request a line, answers with one JSON line. It forks for each request, so that torch is imported once
-and every load still happens in a process that has loaded nothing before; what a load breaks dies with its child.
+Reads one JSON request a line, answers with one JSON line. It forks for each request, so that torch is
+imported once and every load still happens in a process that has loaded nothing before; what a load breaks
+dies with its child.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import time
 import traceback
 from importlib import import_module
 from typing import Any
@@ -19,6 +22,7 @@ def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
 
     from pytest_exportready.pytree import flatten, unflatten
 
+    torch.set_num_threads(request["threads"])  # sums in another order would not be equal to the bit
     sys.path[:0] = request["sys_path"]
     for name in request["imports"]:
         import_module(name)
@@ -29,7 +33,8 @@ def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
     with torch.no_grad():
         for flat in leaves:
             args, kwargs = unflatten(flat, program.call_spec.in_spec)
-            outputs.append([x.detach().clone() if isinstance(x, torch.Tensor) else x for x in flatten(module(*args, **kwargs))[0]])
+            given = flatten(module(*args, **kwargs))[0]
+            outputs.append([x.detach().clone() if isinstance(x, torch.Tensor) else x for x in given])
     torch.save(outputs, request["outputs"])
     return {"names": list(program.state_dict), "out_spec_leaves": program.call_spec.out_spec.num_leaves}
 
@@ -45,9 +50,9 @@ def serve_one(request: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    import torch  # noqa: F401
-    import torch.export
+    from pytest_exportready.stages._rehearsal import rehearse
 
+    rehearse()
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the program prints is no reply
     print("ready", file=replies, flush=True)
@@ -59,5 +64,17 @@ def main() -> None:
                 serve_one(request)
             finally:
                 os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(json.dumps({"exit": os.waitstatus_to_exitcode(status)}), file=replies, flush=True)
+        late, status = wait(child, request["seconds"])
+        print(json.dumps({"exit": os.waitstatus_to_exitcode(status), "late": late}), file=replies, flush=True)
+
+
+def wait(child: int, seconds: float) -> tuple[bool, int]:
+    """Whether the child had to be ended after ``seconds``, and its status."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return False, status
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    return True, os.waitpid(child, 0)[1]

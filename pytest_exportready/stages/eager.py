@@ -1,4 +1,5 @@
-"""The trained module itself: it runs, repeats itself, does not change by being used, and gives the recorded output."""
+"""The trained module itself: it runs, repeats itself, does not change by being used, and gives the recorded
+output."""
 
 from __future__ import annotations
 
@@ -17,26 +18,33 @@ from pytest_exportready.tolerance import Tolerance, compare
 RUNS = Rule(
     "ER110",
     "eager_runs",
-    "The trained module, in eval mode and under no_grad, must run on the example inputs before anything is exported.",
+    "The trained module, in eval mode and under no_grad, must run on the example inputs before anything "
+    "is exported.",
 )
 REPEATS = Rule(
     "ER111",
     "eager_repeats",
-    "Two calls with the same input must give the same output. Noise, dropout that is always on, or a shuffled order in an\n"
-    "eval forward make every later comparison meaningless: a seeded check hides it, an unseeded one blames the export.",
+    "Two calls with the same input must give the same output. Noise, dropout that is always on, or a "
+    "shuffled order in an\n"
+    "eval forward make every later comparison meaningless: a seeded check hides it, an unseeded one "
+    "blames the export.",
 )
 STATELESS = Rule(
     "ER112",
     "eager_keeps_no_state",
-    "In eval mode an answer must not depend on what was asked before. A Python counter, a re-assigned buffer or a running\n"
-    "statistic that is also updated in eval is frozen at one value, or dropped, by torch.export. A module that is meant\n"
+    "In eval mode an answer must not depend on what was asked before. A Python counter, a re-assigned "
+    "buffer or a running\n"
+    "statistic that is also updated in eval is frozen at one value, or dropped, by torch.export. A module "
+    "that is meant\n"
     "to have state (a cache) says so with ExportCase(allow_mutation=True, stateful_calls=True).",
 )
 GOLDEN = Rule(
     "ER113",
     "matches_golden",
-    "The module must still give the output that was recorded at the end of training (ExportCase.golden). A broken weight\n"
-    "tie, a partly loaded checkpoint or an autocast wrapper left on forward changes it, and the exported program agrees\n"
+    "The module must still give the output that was recorded at the end of training (ExportCase.golden). "
+    "A broken weight\n"
+    "tie, a partly loaded checkpoint or an autocast wrapper left on forward changes it, and the exported "
+    "program agrees\n"
     "with the changed module.",
 )
 NUMBERS = Rule(
@@ -60,19 +68,24 @@ def run(trial: Trial) -> Iterator[Finding]:
     nan = [path for path, leaf in named_leaves(first) if isinstance(leaf, torch.Tensor) and _has_nan(leaf)]
     if nan:
         message = "the trained module returns NaN on the example inputs; equal NaNs prove nothing"
-        yield NUMBERS.error(f"output{nan[0]}", message, "give example inputs with a finite answer, or mend the training")
+        yield NUMBERS.error(
+            f"output{nan[0]}", message, "give example inputs with a finite answer, or mend the training"
+        )
     repeated = compare(first, second, Tolerance())
     trial.facts["eager_bitwise"] = repeated.bitwise
     if not repeated.agree and not nan and not case.allow_mutation:
         yield _unstable(trial, first, changes)
     if case.golden is not None:
-        against = compare(_leaves_like(case.golden), _leaves_like(first), Tolerance(relative=case.golden_tolerance))
+        against = compare(
+            _leaves_like(case.golden), _leaves_like(first), Tolerance(relative=case.golden_tolerance)
+        )
         trial.facts["golden_largest"] = against.largest
         if not against.agree:
             yield GOLDEN.error(
                 _patched_forward(trial),
                 f"the module no longer gives the output recorded at the end of training: {against.problem}",
-                "compare the state dict key by key with the checkpoint; look for a broken weight tie, a missing key or an "
+                "compare the state dict key by key with the checkpoint; look for a broken weight tie, a "
+                "missing key or an "
                 "autocast wrapper left on forward",
             )
 
@@ -85,7 +98,8 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
         return STATELESS.error(
             names,
             "the second of two equal calls gives another output: the module changes itself in eval",
-            f"guard the update of {names} with `if self.training:`, or declare ExportCase(allow_mutation=True, "
+            f"guard the update of {names} with `if self.training:`, or declare "
+            f"ExportCase(allow_mutation=True, "
             "stateful_calls=True)",
         )
     return REPEATS.error(

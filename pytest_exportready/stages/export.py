@@ -16,15 +16,17 @@ from pytest_exportready.failure import stack_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.prepare import prepare
 from pytest_exportready.preserve import preserved
-from pytest_exportready.pytree import distinct
+from pytest_exportready.pytree import distinct, flatten
 from pytest_exportready.stage import SkipStage, Stage, Trial
 from pytest_exportready.torch_internals import is_fake
 
 TRACES = Rule(
     "ER120",
     "export_leaves_no_trace",
-    "Non-strict export can leave FakeTensors on the module it was given: caches and attributes that forward assigns then\n"
-    "hold tensors without data, and the next call fails or the next export bakes them in. The plugin restores the\n"
+    "Non-strict export can leave FakeTensors on the module it was given: caches and attributes that "
+    "forward assigns then\n"
+    "hold tensors without data, and the next call fails or the next export bakes them in. The plugin "
+    "restores the\n"
     "module; a script of yours has to export a copy or clear these attributes.",
 )
 FAKE_CONSTANT = Rule(
@@ -44,20 +46,21 @@ def run(trial: Trial) -> Iterator[Finding]:
         raise SkipStage("the trained module itself does not run")
     case = trial.case
     subject = Subject(model=case.model)
-    with preserved(case.model) as before:
+    with preserved(case.model):
         trial.prepared = prepare(subject)
         with preserved(subject.model) as clean:
             try:
                 program = _export(trial, subject.model)
             except CaseError as error:
-                yield SPEC.error("", str(error), "give the example inputs a batch dimension, or drop dynamic_batch")
+                yield SPEC.error(
+                    "", str(error), "give the example inputs a batch dimension, or drop dynamic_batch"
+                )
                 return
             except Exception as error:
                 yield diagnose(Failure(error, subject.model, trial))
                 return
-            left = [change.where for change in clean.changes() if is_fake(change.now)]
+            left = [change.where for change in clean.changes() if _holds_fake(change.now)]
         _own_storage(program)
-        del before
     trial.program = program
     trial.facts["nodes"] = len(program.graph.nodes)
     if left:
@@ -72,7 +75,8 @@ def run(trial: Trial) -> Iterator[Finding]:
             yield FAKE_CONSTANT.error(
                 name,
                 "the program stores a FakeTensor as this constant and returns tensors without values",
-                "make the constant a Python number or a registered buffer (a numpy scalar becomes float(...)), "
+                "make the constant a Python number or a registered buffer (a numpy scalar becomes "
+                "float(...)), "
                 "or export with strict=False",
                 file=file,
                 line=line,
@@ -89,8 +93,13 @@ def _export(trial: Trial, module: torch.nn.Module) -> ExportedProgram:
     return torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=trial.mode == "strict")
 
 
+def _holds_fake(value: Any) -> bool:
+    return any(isinstance(leaf, torch.Tensor) and is_fake(leaf) for leaf in flatten(value)[0])
+
+
 def _own_storage(program: ExportedProgram) -> None:
-    """Give the program's state and constants storage of their own; tensors that shared storage go on sharing."""
+    """Give the program's state and constants storage of their own; tensors that shared storage go on
+    sharing."""
     copies: dict[int, Any] = {}
     for table in (program.state_dict, program.constants):
         for name, value in table.items():
@@ -101,12 +110,21 @@ def _own_storage(program: ExportedProgram) -> None:
 
 
 def _copy(tensor: torch.Tensor, copies: dict[int, Any]) -> torch.Tensor:
-    if tensor.layout != torch.strided or tensor.is_meta or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        return tensor.detach().clone()
+    if (
+        tensor.layout != torch.strided
+        or tensor.is_meta
+        or type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+    ):
+        copied = tensor.detach().clone()
+        return (
+            torch.nn.Parameter(copied, tensor.requires_grad)
+            if isinstance(tensor, torch.nn.Parameter)
+            else copied
+        )
     storage = tensor.untyped_storage()
     key = storage.data_ptr()
     if key not in copies or not key:
-        copies[key] = storage.clone()
+        copies[key] = storage.clone()  # type: ignore[no-untyped-call]
     copy = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     copy.set_(copies[key], tensor.storage_offset(), tensor.size(), tensor.stride())
     if isinstance(tensor, torch.nn.Parameter):

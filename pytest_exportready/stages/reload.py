@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.pytree import classes_of, distinct, flatten
+from pytest_exportready.pytree import classes_of, distinct, flatten, named_leaves
 from pytest_exportready.stage import Stage, StageInfrastructure, Trial
-from pytest_exportready.stages._fresh_process import LOADER, ProcessDied, in_child
+from pytest_exportready.stages._fresh_process import LOADER, LoaderGone, ProcessDied, in_child
+from pytest_exportready.stages._rehearsal import rehearse
 from pytest_exportready.stages.parity import summary, tolerance_of
 from pytest_exportready.text import plain, without_tensors
 from pytest_exportready.tolerance import compare
 from pytest_exportready.truth import Call
 
-SAVES = Rule("ER701", "program_saves", "torch.export.save must write the program. It runs in a child: it can abort the process.")
-LOADS = Rule("ER702", "program_loads", "torch.export.load must read the program in a process that never saw the model's code.")
+SAVES = Rule(
+    "ER701",
+    "program_saves",
+    "torch.export.save must write the program. It runs in a child: it can abort the process.",
+)
+LOADS = Rule(
+    "ER702",
+    "program_loads",
+    "torch.export.load must read the program in a process that never saw the model's code.",
+)
 AGREES = Rule("ER703", "agrees_after_reload", "The loaded program must give what the trained module gives.")
 NAMES = Rule(
     "ER704",
     "names_are_kept",
-    "The names in the program's state dict must be those of the module, before and after saving: weights are later\n"
+    "The names in the program's state dict must be those of the module, before and after saving: weights "
+    "are later\n"
     "replaced by name.",
 )
 NEEDS_IMPORT = Rule(
     "ER705",
     "loads_without_imports",
-    "Classes of inputs and outputs, and custom operators, must be registered before a program that uses them is loaded:\n"
+    "Classes of inputs and outputs, and custom operators, must be registered before a program that uses "
+    "them is loaded:\n"
     "whoever loads it needs that import. Information for the consumer, not a fault.",
 )
 SECONDS = 300.0  # for saving, and for loading and running
+_NO_ROOM = re.compile(r"^(OSError|MemoryError|PermissionError)|PytorchStreamWriter failed|No space left")
 
 
 def run(trial: Trial) -> Iterator[Finding]:
@@ -49,18 +62,22 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
     path = folder / "program.pt2"
     try:
         _save(program, path)
-    except (RuntimeError, ProcessDied) as error:
-        if isinstance(error.__cause__, OSError):
-            raise StageInfrastructure(f"the program cannot be written: {error.__cause__}") from error
+    except (RuntimeError, OSError, ProcessDied) as error:
         text = without_tensors(str(error))
-        yield SAVES.error("", f"torch.export.save failed: {text}", "keep sparse and quantised tensors out of the state")
+        if isinstance(error, OSError) or _NO_ROOM.search(text):
+            raise StageInfrastructure(f"the program cannot be written: {text}") from error
+        yield SAVES.error("", f"torch.export.save failed: {text}", _fix_of_saving(text))
         return
     trial.facts["bytes"] = path.stat().st_size
     missing = sorted(set(trial.truth.module.state_dict()) - set(program.state_dict))
     if missing:
         yield _names(missing, "the program's state dict lacks names of the module's")
     call: Call = (trial.case.args, dict(trial.case.kwargs))
-    calls = [call] if not trial.case.stateful_calls else [call, *((tuple(a), k) for a, k in trial.case.more_inputs)]
+    calls = (
+        [call]
+        if not trial.case.stateful_calls
+        else [call, *((tuple(a), k) for a, k in trial.case.more_inputs)]
+    )
     reply = yield from _load(trial, folder, calls)
     if reply is None:
         return
@@ -75,53 +92,88 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
             yield AGREES.error(
                 results[-1].where,
                 f"the loaded program ({trial.mode}) and the trained module disagree: {results[-1].problem}",
-                "look for constants and buffers that do not survive torch.export.save (views, subclasses, caches)",
+                "look for constants and buffers that do not survive torch.export.save (views, subclasses, "
+                "caches)",
             )
             break
     trial.facts |= summary(results)
 
 
+def _fix_of_saving(text: str) -> str:
+    if "serialization name" in text or "serialized_type_name" in text:
+        return (
+            'register the class with a name: torch.export.register_dataclass(..., serialized_type_name="...")'
+        )
+    return (
+        "keep sparse and quantised tensors, and objects of your own classes, out of the state and the outputs"
+    )
+
+
 def _save(program: torch.export.ExportedProgram, path: Path) -> None:
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.export.save(program, path)  # a forked child cannot use CUDA
     else:
+        rehearse()
         in_child(lambda: torch.export.save(program, path), SECONDS)
 
 
-def _load(trial: Trial, folder: Path, calls: list[Call]) -> Iterator[Finding]:
-    inputs = [[x.detach() if isinstance(x, torch.Tensor) else x for x in flatten(distinct(call))[0]] for call in calls]
-    torch.save(inputs, folder / "inputs.pt")
+def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, None, dict[str, Any] | None]:
+    torch.save([_inputs(call, calls[0]) for call in calls], folder / "inputs.pt")
     request: dict[str, Any] = {name: str(folder / f"{name}.pt") for name in ("inputs", "outputs")}
-    request |= {"program": str(folder / "program.pt2"), "reply": str(folder / "reply.json"), "imports": [], "sys_path": []}
+    request |= {"program": str(folder / "program.pt2"), "reply": str(folder / "reply.json")}
+    request |= {"threads": torch.get_num_threads(), "imports": [], "sys_path": []}
     try:
-        reply = LOADER.ask(request, SECONDS)
-        imports = _imports(trial) if "error" in reply else []
-        if imports:
-            first = reply
+        reply = first = LOADER.ask(request, SECONDS)
+        for imports in _imports(trial) if "error" in first else []:
             Path(request["reply"]).unlink()
-            reply = LOADER.ask({**request, "imports": imports, "sys_path": [p for p in sys.path if p]}, SECONDS)
-            if "error" in reply:
-                reply = first
-            else:
+            reply = LOADER.ask(
+                {**request, "imports": imports, "sys_path": [p for p in sys.path if p]}, SECONDS
+            )
+            if "error" not in reply:
                 names = ", ".join(imports)
-                yield NEEDS_IMPORT.info("", f"the program loads only after `import {names}`", f"import {names} before torch.export.load")
+                message = f"the program loads only after `import {names}`"
+                yield NEEDS_IMPORT.info("", message, f"import {names} before torch.export.load")
+                break
+    except LoaderGone as error:
+        raise StageInfrastructure(str(error)) from error
     except ProcessDied as error:
-        yield LOADS.error("", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand")
+        yield LOADS.error(
+            "", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand"
+        )
         return None
     if "error" in reply:
-        text = plain(without_tensors(reply["error"]), 300)
-        yield LOADS.error("", f"the saved program does not load and run in a fresh process: {text}", "register its classes and operators in a module that can be imported")
+        text = plain(without_tensors(first["error"]), 300)
+        yield LOADS.error(
+            "",
+            f"the saved program does not load and run in a fresh process: {text}",
+            "register its classes and operators in a module that can be imported",
+        )
         return None
     return reply
 
 
-def _imports(trial: Trial) -> list[str]:
-    """Modules whose import may register what the program needs: classes of inputs and outputs, the model's own code."""
+def _inputs(call: Call, example: Call) -> list[Any]:
+    """The leaves of ``call`` in the order of the example, which the program's spec has: dicts may be
+    ordered otherwise."""
+    leaves = dict(named_leaves(distinct(call)))
+    ordered = [leaves[path] for path, _ in named_leaves(example) if path in leaves]
+    ordered = ordered if len(ordered) == len(leaves) else list(leaves.values())
+    return [x.detach() if isinstance(x, torch.Tensor) else x for x in ordered]
+
+
+def _imports(trial: Trial) -> list[list[str]]:
+    """What to import before loading: the modules of the inputs' and outputs' classes, then the model's code
+    too."""
     assert trial.program is not None
     spec = trial.program.call_spec
     classes = set().union(*(classes_of(s) for s in (spec.in_spec, spec.out_spec) if s is not None))
-    owners = {kind.__module__ for kind in classes} | {type(m).__module__ for m in trial.truth.module.modules()}
-    return sorted(name for name in owners if name.split(".")[0] not in ("torch", "builtins", "__main__"))
+    owners = _importable(kind.__module__ for kind in classes)
+    both = _importable([*owners, *(type(m).__module__ for m in trial.truth.module.modules())])
+    return [names for names in ([owners] if owners == both else [owners, both]) if names]
+
+
+def _importable(modules: Iterable[str]) -> list[str]:
+    return sorted({name for name in modules if name.split(".")[0] not in ("torch", "builtins", "__main__")})
 
 
 def _names(names: list[str], problem: str) -> Finding:

@@ -1,0 +1,60 @@
+"""What the marker ``export_ready`` says about a collected item."""
+
+from __future__ import annotations
+
+import inspect
+import unittest
+from typing import Any
+
+import pytest
+
+from pytest_exportready.case import ACCEPTED, CaseError, CaseOptions, case_options
+from pytest_exportready.discover import module_names
+from pytest_exportready.options import MARKER
+from pytest_exportready.text import exception_text, plain
+
+CASE_OPTIONS = pytest.StashKey[CaseOptions]()
+
+
+def arguments_of(item: pytest.Item) -> dict[str, Any]:
+    """The marker's arguments: those of module, class, function and parameter together, the closest counts."""
+    marks = [*reversed(list(item.iter_markers(MARKER))), *_marks_of_parameter(item)]
+    return {name: value for mark in marks for name, value in mark.kwargs.items()}
+
+
+def _marks_of_parameter(item: pytest.Item) -> list[pytest.Mark]:
+    callspec = getattr(item, "callspec", None)
+    return [mark for mark in callspec.marks if mark.name == MARKER] if callspec else []
+
+
+def take_options(item: pytest.Item) -> list[str]:
+    """Store the options that the marker gives; returns what is wrong with it."""
+    try:
+        item.stash[CASE_OPTIONS] = _options_of(item)
+    except Exception as error:
+        reason = str(error) if isinstance(error, CaseError) else exception_text(error)
+        return [plain(f"{item.nodeid}: export_ready: {reason}")]
+    return []
+
+
+def _options_of(item: pytest.Item) -> CaseOptions:
+    from pytest_exportready.runner import known_codes, stage_names
+
+    cls = getattr(item, "cls", None)
+    if not isinstance(item, pytest.Function) or (cls and issubclass(cls, unittest.TestCase)):
+        raise CaseError("belongs on a function or a method of a plain class, not of a unittest.TestCase")
+    if any(mark.args for mark in item.iter_markers(MARKER)):
+        accepted = ", ".join(ACCEPTED)
+        raise CaseError(f"takes keyword arguments only, got a positional one. Accepted: {accepted}")
+    if any("scenarios" in mark.kwargs for mark in _marks_of_parameter(item)):
+        raise CaseError("scenarios belongs on the function, not on one of its parameters")
+    if inspect.isgeneratorfunction(item.obj):
+        raise CaseError("the function is a generator: write return instead of yield")
+    arguments, scenarios = arguments_of(item), _scenario_names()
+    return case_options(arguments, scenarios=scenarios, stages=stage_names(), codes=known_codes())
+
+
+def _scenario_names() -> list[str]:
+    from exportready_fixtures import scenarios
+
+    return module_names(scenarios)

@@ -1,0 +1,30 @@
+"""What the tests of the plugin share."""
+
+from __future__ import annotations
+
+import pytest
+from user_project import Project
+
+pytest_plugins = ["pytester"]
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """No test of this project is an export case: in a checkout the reference models are run."""
+    return True if config.getoption("--export-ready", None) else None
+
+
+@pytest.fixture(scope="session")
+def imported() -> None:
+    """All that judging imports: pytester forgets what a run imported, and torch cannot be imported twice."""
+    import torch
+    from torch import nn
+
+    from pytest_exportready import export_ready_check, verdict  # noqa: F401
+    from pytest_exportready.report import html, junit, terminal  # noqa: F401
+
+    assert export_ready_check(nn.Linear(2, 2).eval(), (torch.randn(2, 2),), dynamic_batch=True).ready
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, imported: None) -> Project:
+    return Project(pytester)

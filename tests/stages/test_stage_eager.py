@@ -1,0 +1,133 @@
+"""Stage eager: the trained module runs, repeats itself, keeps no state and still gives the recorded
+output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pytest_exportready import export_ready_check
+from pytest_exportready.finding import Finding
+
+X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
+
+
+class Net(nn.Module):
+    calls = 0
+
+    def __init__(self, function: Callable[[Any, Tensor], Any]) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+        self.function = function
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, x)
+
+
+def found(function: Callable[[Any, Tensor], Any], **knowledge: Any) -> list[Finding]:
+    return list(export_ready_check(Net(function).eval(), (X,), stages=["eager"], **knowledge).errors)
+
+
+def counts(net: Any, x: Tensor) -> Tensor:
+    net.calls += 1
+    return x * net.calls
+
+
+def tracks(net: Any, x: Tensor) -> Tensor:
+    net.seen += 1
+    return x * net.seen
+
+
+def reassigns(net: Any, x: Tensor) -> Tensor:
+    net.seen = net.seen + 1
+    return x * net.seen
+
+
+@pytest.mark.parametrize(("function", "where"), [(counts, "calls"), (tracks, "seen"), (reassigns, "seen")])
+def test_state_is_told_by_name(function: Any, where: str) -> None:
+    """A Python counter, a buffer written or re-assigned in eval."""
+    (finding,) = found(function)
+    assert (finding.code, finding.where) == ("ER112", where)
+    assert found(function, allow_mutation=True) == []
+
+
+def test_randomness_is_not_state() -> None:
+    """Noise and dropout that is always on."""
+    for function in (lambda net, x: x + torch.randn(3), lambda net, x: nn.functional.dropout(x, 0.5, True)):
+        assert [finding.code for finding in found(function)] == ["ER111"]
+
+
+def test_state_that_no_answer_depends_on_is_no_fault() -> None:
+    """A call counter for statistics."""
+
+    def harmless(net: Any, x: Tensor) -> Tensor:
+        net.calls += 1
+        return x * 2
+
+    assert found(harmless) == []
+
+
+def test_it_does_not_run() -> None:
+    """The error names the user's line, and nothing is built upon it."""
+
+    def breaks(net: Any, x: Tensor) -> Tensor:
+        return x @ x
+
+    readiness = export_ready_check(Net(breaks).eval(), (X,))
+    (finding,) = readiness.errors
+    assert (finding.code, finding.file, finding.line) == (
+        "ER110",
+        __file__,
+        breaks.__code__.co_firstlineno + 1,
+    )
+    assert [s.outcome for s in readiness.stages if s.name in ("export", "parity", "reload")] == [
+        "skipped"
+    ] * 3
+
+
+def test_nan() -> None:
+    """Equal NaNs are not a pass."""
+    assert [finding.code for finding in found(lambda net, x: x.log())] == ["ER114"]
+    assert found(lambda net, x: x.masked_fill(x > 0, float("-inf"))) == []
+
+
+def test_golden() -> None:
+    """The output recorded at the end of training; its own tolerance; scale matters."""
+    assert found(lambda net, x: x, golden=X.clone()) == []
+    assert found(lambda net, x: x, golden=X + 1e-5) == []
+    assert [finding.code for finding in found(lambda net, x: x, golden=2 * X)] == ["ER113"]
+    assert [finding.code for finding in found(lambda net, x: x, golden=X + 1e-5, golden_tolerance=1e-7)] == [
+        "ER113"
+    ]
+
+
+def test_outputs_of_a_class_that_torch_does_not_know() -> None:
+    """Equal by what they hold: not taken for randomness."""
+
+    class Plain:
+        def __init__(self, x: Tensor) -> None:
+            self.x = x
+
+    @dataclass
+    class Data:
+        x: Tensor
+
+    for kind in (Plain, Data):
+        assert found(lambda net, x, kind=kind: kind(x * 2)) == []
+        assert [f.code for f in found(lambda net, x, kind=kind: kind(x + torch.randn(3)))] == ["ER111"]
+
+
+def test_printing_fifty_mebibytes(capfd: pytest.CaptureFixture[str]) -> None:
+    """What a forward prints goes where it always goes."""
+
+    def noisy(net: Any, x: Tensor) -> Tensor:
+        print("x" * (50 * 2**20 // 3))
+        return x * 2
+
+    assert export_ready_check(Net(noisy).eval(), (X,), stages=["eager"]).ready
+    assert len(capfd.readouterr().out) >= 2 * (50 * 2**20 // 3)

@@ -1,0 +1,250 @@
+"""Stage reload: what another process reads from the file is the same program, and what breaks there hurts
+nobody."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pytest_exportready import export_ready_check
+from pytest_exportready.readiness import Readiness
+from pytest_exportready.stages import _fresh_process, reload
+from pytest_exportready.stages._fresh_process import LOADER, Loader, LoaderGone, ProcessDied, in_child
+from pytest_exportready.stages._rehearsal import rehearse
+
+
+@pytest.fixture(autouse=True)
+def rehearsed() -> None:
+    """Before a test replaces torch.export.save: the rehearsal runs it in this process."""
+    rehearse()
+
+
+X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
+
+
+class Linear(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+def check(model: nn.Module | None = None, *args: Any, **knowledge: Any) -> Readiness:
+    return export_ready_check((model or Linear()).eval(), args or (X,), stages=["reload"], **knowledge)
+
+
+def told(readiness: Readiness) -> list[tuple[str, str]]:
+    return [(finding.code, finding.severity) for finding in readiness.findings]
+
+
+def outcome(readiness: Readiness) -> str:
+    return next(stage.outcome for stage in readiness.stages if stage.name == "reload")
+
+
+def test_equal_to_the_bit_under_the_same_names() -> None:
+    """Both modes; tied weights and non-persistent buffers included."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+            self.inner[1].weight = self.inner[0].weight
+            self.register_buffer("table", torch.arange(3.0), persistent=False)
+
+        def forward(self, x: Tensor, scale: float = 1.0) -> dict[str, Any]:
+            return {"y": self.inner(x) + self.table * scale, "n": 3}
+
+    readiness = check(Net(), X, 2.0, strict="both")
+    assert readiness.ready, readiness
+    assert told(readiness) == []
+    assert [s.facts["bitwise"] for s in readiness.stages if s.name == "reload"] == [True, True]
+
+
+def test_a_program_that_needs_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output class or operator of an importable module: information for the consumer, and ready."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    import reload_output
+
+    for model in (reload_output.ReturnsOutput(), reload_output.UsesOperator()):
+        readiness = check(model)
+        assert readiness.ready, readiness
+        assert told(readiness) == [("ER705", "info")]
+        assert "import reload_output" in readiness.findings[0].fix
+
+
+@pytest.mark.parametrize(("name", "code"), [("exportready_tests.Local", "ER702"), (None, "ER701")])
+def test_a_class_that_cannot_be_imported(name: str | None, code: str) -> None:
+    """Defined where no import finds it, or registered without a name for the file: an error with what to
+    do."""
+
+    @dataclass
+    class Local:
+        x: Tensor
+
+    Local.__module__ = "nowhere_to_be_found"
+    torch.export.register_dataclass(Local, serialized_type_name=name)
+
+    class Net(nn.Module):
+        def forward(self, x: Tensor) -> Local:
+            return Local(x * 2)
+
+    readiness = check(Net())
+    assert told(readiness) == [(code, "error")]
+    assert "register" in readiness.errors[0].fix
+
+
+def test_a_crash_while_saving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.export.save aborts the process on some inputs: a finding, and this process lives."""
+    monkeypatch.setattr(torch.export, "save", lambda *_: os.abort())
+    readiness = check()
+    assert told(readiness) == [("ER701", "error")]
+    assert "SIGABRT" in readiness.errors[0].message
+
+
+def test_a_save_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ended at the limit."""
+    monkeypatch.setattr(torch.export, "save", lambda *_: time.sleep(60))
+    monkeypatch.setattr(reload, "SECONDS", 0.3)
+    readiness = check()
+    assert told(readiness) == [("ER701", "error")]
+    assert "longer than" in readiness.errors[0].message
+
+
+def test_a_save_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 0 without a file is no success."""
+    monkeypatch.setattr(torch.export, "save", lambda *_: os._exit(0))
+    assert told(check()) == [("ER701", "error")]
+
+
+def test_a_save_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's fault with the text, no tensor contents; a full disk is the runner's."""
+
+    def refuse(*_: object) -> None:
+        raise ValueError(f"cannot save {torch.tensor([1.25])}")
+
+    monkeypatch.setattr(torch.export, "save", refuse)
+    readiness = check()
+    assert told(readiness) == [("ER701", "error")]
+    assert "ValueError: cannot save <tensor>" in readiness.errors[0].message
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch.export, "save", full)
+    readiness = check()
+    assert (readiness.outcome, outcome(readiness)) == ("infra", "infra")
+
+
+def test_a_load_that_hangs_or_dies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Limited in time; exit 0 without a result is told; the next request is served; nobody is left over."""
+    (tmp_path / "exportready_hangs.py").write_text("import time; time.sleep(60)")
+    (tmp_path / "exportready_leaves.py").write_text("import os; os._exit(0)")
+    (tmp_path / "exportready_aborts.py").write_text("import os; os.abort()")
+    loader = Loader()
+    request = {"reply": str(tmp_path / "reply"), "sys_path": [str(tmp_path)], "threads": 1}
+    try:
+        for name, said in [("leaves", "without a result"), ("aborts", "SIGABRT"), ("hangs", "longer than")]:
+            with pytest.raises(ProcessDied, match=said):
+                loader.ask({**request, "imports": [f"exportready_{name}"]}, 2)
+        assert "error" in loader.ask({**request, "imports": ["exportready_absent"]}, 60)
+    finally:
+        loader.stop()
+
+
+def test_a_loader_killed_between_two_cases() -> None:
+    """It is started again, and the case passes."""
+    assert check().ready
+    process = LOADER._process
+    assert process is not None
+    process.kill()
+    assert check().ready
+    assert LOADER._process is not process
+
+
+def test_a_loader_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner's fault, with its last words."""
+    monkeypatch.setattr(_fresh_process, "_START", "raise SystemExit('no torch here')")
+    monkeypatch.setattr(reload, "LOADER", Loader())
+    readiness = check()
+    assert (readiness.outcome, outcome(readiness)) == ("infra", "infra")
+    assert "no torch here" in readiness.stages[-2].reason
+    gc.collect()  # pipes left open would warn here
+    with pytest.raises(LoaderGone):
+        reload.LOADER.ask({"reply": ""}, 1)
+
+
+def test_no_process_is_left(tmp_path: Path) -> None:
+    """After a session, its loader and what the loader was loading are gone."""
+    (tmp_path / "exportready_sleeps.py").write_text(
+        "import os, pathlib, time; pathlib.Path('%s').write_text(str(os.getpid())); time.sleep(60)"
+        % (tmp_path / "pid")
+    )
+    script = f"""
+from pytest_exportready.stages._fresh_process import LOADER, ProcessDied
+try:
+    paths, imports = [{str(tmp_path)!r}], ["exportready_sleeps"]
+    LOADER.ask({{"reply": "", "sys_path": paths, "imports": imports, "threads": 1}}, 3)
+except ProcessDied:
+    LOADER.ensure_started()
+    print(LOADER._process.pid)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    for pid in (int(done.stdout), int((tmp_path / "pid").read_text())):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_in_child() -> None:
+    """Work in the child changes nothing here, and no zombie stays."""
+    seen: list[int] = []
+    in_child(lambda: seen.append(1), 10)
+    assert seen == []
+    with pytest.raises(RuntimeError, match="KeyError: 'x'"):
+        in_child(lambda: {}["x"], 10)
+    with pytest.raises(ProcessDied, match="exit code 3"):
+        in_child(lambda: os._exit(3), 10)
+
+
+def test_stateful_sequences_with_dicts_in_another_order() -> None:
+    """The loaded program gets the calls in their order, each leaf at its place."""
+
+    class Cached(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("cache", torch.zeros(4, 3))
+
+        def forward(self, d: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+            self.cache.add_(d["a"] * 2 + d["b"] * 3 + x * 5 + y * 7)
+            return self.cache * 2
+
+    more = [(({"b": X, "a": X + 1},), {"y": X * 2, "x": X * 3})]
+    readiness = export_ready_check(
+        Cached().eval(), ({"a": X, "b": X + 2},), example_kwargs={"x": X, "y": X},
+        more_inputs=more, stateful_calls=True, allow_mutation=True, stages=["reload"],
+    )  # fmt: skip
+    assert readiness.ready, readiness
+
+
+def test_names_that_get_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of the module's state dict that the program lacks is named."""
+
+    class Net(Linear):
+        def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+            return {**super().state_dict(*args, **kwargs), "ema.weight": torch.ones(1)}
+
+    readiness = check(Net())
+    assert told(readiness) == [("ER704", "error")]
+    assert readiness.errors[0].where == "ema.weight"

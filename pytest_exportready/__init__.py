@@ -55,7 +55,7 @@ _HOME = {
     "prepare_for_export": "prepare",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:

@@ -45,9 +45,7 @@ def _assertion(name: str) -> Assertion:
         target_device: str | None = None,
     ) -> None:
         __tracebackhide__ = True
-        subject = Subject(
-            model, example_inputs, example_kwargs or {}, checkpoint, training_state or {}, target_device
-        )
+        subject = Subject(model, example_inputs, example_kwargs or {}, checkpoint, training_state or {}, target_device)
         _raise(all_checks()[name].inspect(subject))
 
     assertion.__name__ = assertion.__qualname__ = f"assert_{name}"

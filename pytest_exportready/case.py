@@ -74,8 +74,7 @@ def as_case(returned: object) -> ExportCase:
     if not isinstance(returned, ExportCase):
         if not isinstance(returned, (tuple, list)) or len(returned) not in (2, 3):
             raise CaseError(
-                f"the case returned {_shape_of(returned)}, not (model, args), (model, args, kwargs) or an "
-                f"ExportCase"
+                f"the case returned {_shape_of(returned)}, not (model, args), (model, args, kwargs) or an ExportCase"
             )
         returned = ExportCase(*returned)
     if not isinstance(returned.model, torch.nn.Module):
@@ -197,9 +196,7 @@ def case_options(
     rtol, atol = _tolerance(given["tolerance"])
     chosen = _names("stages", given["stages"], stages)
     if xfail_stage and chosen and xfail_stage[0] not in chosen:
-        raise CaseError(
-            f"xfail_stage={xfail_stage[0]!r} is not among stages={list(chosen)}: it would never run"
-        )
+        raise CaseError(f"xfail_stage={xfail_stage[0]!r} is not among stages={list(chosen)}: it would never run")
     return CaseOptions(
         dynamic_batch=bool(given["dynamic_batch"]),
         dynamic_shapes=given["dynamic_shapes"],
@@ -218,9 +215,7 @@ def _modes(strict: object) -> tuple[Mode, ...]:
     if strict is None or isinstance(strict, bool):
         strict = "strict" if strict else "non-strict"
     if not isinstance(strict, str) or strict not in MODES:
-        raise CaseError(
-            f"strict={_shown(strict)}: accepted are {', '.join(map(repr, MODES))}, True and False"
-        )
+        raise CaseError(f"strict={_shown(strict)}: accepted are {', '.join(map(repr, MODES))}, True and False")
     return MODES[strict]
 
 

@@ -74,9 +74,7 @@ def diagnose(failure: Failure) -> Finding:
             return finding
     file, line = failure.place
     message = f"torch.export ({failure.trial.mode}) raised {exception_text(failure.error)}"
-    return UNCLASSIFIED.error(
-        "", message, "mend the line named, or keep it out of forward", file=file, line=line
-    )
+    return UNCLASSIFIED.error("", message, "mend the line named, or keep it out of forward", file=file, line=line)
 
 
 def _message(error: BaseException) -> str:

@@ -38,9 +38,7 @@ def user_place(error: BaseException) -> tuple[str, int]:
     for link in reversed(chain(error)):
         quoted = [(file, int(line)) for file, line in _SOURCE.findall(_text(link)) if _is_users(file)]
         raised = [
-            (f.filename, f.lineno or 0)
-            for f in traceback.extract_tb(link.__traceback__)
-            if _is_users(f.filename)
+            (f.filename, f.lineno or 0) for f in traceback.extract_tb(link.__traceback__) if _is_users(f.filename)
         ]
         if quoted or raised:
             return (quoted or raised)[-1]

@@ -74,6 +74,4 @@ def _check(options: Options) -> None:
         if os.path.exists(path) and not os.path.isfile(path):
             raise pytest.UsageError(f"--export-ready-{name}={path}: is not a file. Fix: name a file to write")
     if options.junit == options.html:
-        raise pytest.UsageError(
-            f"--export-ready-junit and --export-ready-html are both {options.html}: give two files"
-        )
+        raise pytest.UsageError(f"--export-ready-junit and --export-ready-html are both {options.html}: give two files")

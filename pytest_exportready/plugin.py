@@ -17,7 +17,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     options = config.stash[OPTIONS] = read_options(config)
     if options.enabled:
-        from pytest_exportready.session import register
+        from pytest_exportready.session.cases import register
 
         register(config)
 

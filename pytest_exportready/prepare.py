@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import nn
 
 from pytest_exportready.check import Subject, all_checks
-from pytest_exportready.module_copy import CannotCopy, faithful_copy
+from pytest_exportready.module.copying import CannotCopy, faithful_copy
+from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted
-from pytest_exportready.wrappers import unwrap
 
 if TYPE_CHECKING:
     from torch.amp import GradScaler

@@ -50,9 +50,9 @@ def judge(
     warning.
     watch: called with the name of each stage as it begins.
     """
-    from pytest_exportready.global_state import global_state_kept
-    from pytest_exportready.preserve import preserved
-    from pytest_exportready.truth import Truth
+    from pytest_exportready.module.preserve import preserved
+    from pytest_exportready.proof.global_state import global_state_kept
+    from pytest_exportready.proof.truth import Truth
 
     started = time.perf_counter()
     run = _Run(case, options, watch)
@@ -138,9 +138,7 @@ class _Run:
 
     def inspect(self) -> Iterable[Finding]:
         case = self.case
-        subject = Subject(
-            case.model, case.args, case.kwargs, case.checkpoint, case.training_state, case.target_device
-        )
+        subject = Subject(case.model, case.args, case.kwargs, case.checkpoint, case.training_state, case.target_device)
         broken: set[str] = set()
         for name, check in _by_need():
             if broken.intersection(check.requires):
@@ -173,9 +171,7 @@ class _Run:
                     yield from check.inspect_program(trial.program)
 
     def _judged(self, finding: Finding) -> Finding:
-        return (
-            finding.ignored_because(self.options.reason) if finding.code in self.options.ignore else finding
-        )
+        return finding.ignored_because(self.options.reason) if finding.code in self.options.ignore else finding
 
 
 def _by_need() -> list[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from pytest_exportready.finding import Finding, Rule
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from pytest_exportready.truth import Truth
+    from pytest_exportready.proof.truth import Truth
 
 
 class SkipStage(Exception):

@@ -10,9 +10,7 @@ _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\
 _NUMBER = r"(?:[-+]?(?:\d|\.\d)|[-+]?(?:nan|inf)\b|True\b|False\b)"
 # tensor(3.) and tensor([..., array([..., MyTensor([...; but not torch.Size([4, 3]) and no "tensor(s)" in
 # prose.
-_TENSOR = re.compile(
-    rf"\b(?:(?:tensor|array)\((?=\s*(?:\[|{_NUMBER}))|[A-Z]\w*(?<!Size)\((?=\s*\[+\s*{_NUMBER}))"
-)
+_TENSOR = re.compile(rf"\b(?:(?:tensor|array)\((?=\s*(?:\[|{_NUMBER}))|[A-Z]\w*(?<!Size)\((?=\s*\[+\s*{_NUMBER}))")
 _NUMBERS = re.compile(r"(?<!\[)\[[-+\d.,einaf\s\[\]]+(?:\]|$)")
 _LONGEST = 20_000  # characters of a message that are looked at
 

@@ -121,9 +121,7 @@ def is_norm(module: nn.Module) -> TypeGuard[Norm]:
     Their common base, which other libraries subclass directly, has no public name.
     """
     base = getattr(batchnorm, "_NormBase", None)
-    return isinstance(
-        module, base or (*_PUBLIC_BATCHNORMS, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
-    )
+    return isinstance(module, base or (*_PUBLIC_BATCHNORMS, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d))
 
 
 def is_batchnorm(module: nn.Module) -> TypeGuard[Norm]:

@@ -19,8 +19,9 @@ def imported() -> None:
     import torch
     from torch import nn
 
-    from pytest_exportready import export_ready_check, verdict  # noqa: F401
+    from pytest_exportready import export_ready_check
     from pytest_exportready.report import html, junit, terminal  # noqa: F401
+    from pytest_exportready.session import verdict  # noqa: F401
 
     assert export_ready_check(nn.Linear(2, 2).eval(), (torch.randn(2, 2),), dynamic_batch=True).ready
 

@@ -22,9 +22,7 @@ NET, X = nn.Linear(2, 2), torch.ones(1, 2)
 
 
 def options(**arguments: Any) -> CaseOptions:
-    return case_options(
-        arguments, scenarios=["plain", "as_is"], stages=["export", "parity"], codes=["ER302", "ER503"]
-    )
+    return case_options(arguments, scenarios=["plain", "as_is"], stages=["export", "parity"], codes=["ER302", "ER503"])
 
 
 @pytest.mark.parametrize(
@@ -129,9 +127,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"), WRONG, ids=[f"{n}-{said}" for n, (_, said) in enumerate(WRONG)]
-)
+@pytest.mark.parametrize(("arguments", "said"), WRONG, ids=[f"{n}-{said}" for n, (_, said) in enumerate(WRONG)])
 def test_wrong_arguments(arguments: dict[str, Any], said: str) -> None:
     """Unknown, malformed and contradictory ones: the argument is named, and what is accepted."""
     with pytest.raises(CaseError) as caught:

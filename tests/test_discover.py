@@ -22,9 +22,7 @@ def package(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, **modules:
 
 def test_sorted_and_without_underscores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By module name; a name that begins with an underscore is no object's; names cost no import."""
-    found = package(
-        tmp_path, "discovered_one", monkeypatch, b="THING = 2", a="THING = 1", _c="raise ValueError"
-    )
+    found = package(tmp_path, "discovered_one", monkeypatch, b="THING = 2", a="THING = 1", _c="raise ValueError")
     assert module_names(found) == ["a", "b"]
     assert "discovered_one.a" not in sys.modules
     assert list(discover(found, "THING", int).items()) == [("a", 1), ("b", 2)]

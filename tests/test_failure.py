@@ -61,9 +61,7 @@ def frame_in(file: str) -> Exception:
 SITE = Path(torch.__file__).parent.parent
 
 
-@pytest.mark.parametrize(
-    "file", [SITE / "torchvision" / "x.py", SITE / "torch_geometric.py", "/home/me/model.py"]
-)
+@pytest.mark.parametrize("file", [SITE / "torchvision" / "x.py", SITE / "torch_geometric.py", "/home/me/model.py"])
 def test_neighbours_of_torch_are_users(file: object) -> None:
     """A name that begins with torch is not torch."""
     assert user_place(frame_in(str(file))) == (str(file), 2)

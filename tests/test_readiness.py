@@ -15,9 +15,7 @@ ERROR = RULE.error("bn1", "left in training", "model.eval()").at("inspect")
 
 def readiness(*outcomes: str, findings: tuple[Finding, ...] = ()) -> Readiness:
     stages = tuple(StageResult(f"s{n}", outcome) for n, outcome in enumerate(outcomes))  # type: ignore[arg-type]
-    return Readiness(
-        "case", "plain", stages, findings, checked=(("ER302", "batchnorm_frozen"), ("ER1", "other"))
-    )
+    return Readiness("case", "plain", stages, findings, checked=(("ER302", "batchnorm_frozen"), ("ER1", "other")))
 
 
 @pytest.mark.parametrize(

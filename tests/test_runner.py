@@ -15,7 +15,7 @@ from pytest_exportready import export_ready_check, runner
 from pytest_exportready.case import CaseError, CaseOptions, ExportCase
 from pytest_exportready.check import Check
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.preserve import preserved
+from pytest_exportready.module.preserve import preserved
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.stage import SkipStage, Stage, StageInfrastructure, Trial, all_stages
 
@@ -23,9 +23,7 @@ X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 BAD = Rule("ER998", "is_good")
 
 
-def judge(
-    model: nn.Module | None = None, scenario: str = "as_is", required: bool = True, **options: Any
-) -> Readiness:
+def judge(model: nn.Module | None = None, scenario: str = "as_is", required: bool = True, **options: Any) -> Readiness:
     case = ExportCase(model or nn.Linear(3, 3).eval(), (X,))
     return runner.judge(case, CaseOptions(**options), name="case", scenario=scenario, required=required)
 

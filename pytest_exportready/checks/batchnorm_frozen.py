@@ -26,10 +26,10 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.readable import all_equal_to, all_finite, readable
+from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
-from pytest_exportready.readable import all_equal_to, all_finite, readable
 from pytest_exportready.torch_internals import is_batchnorm, is_norm
-from pytest_exportready.wrappers import unwrap
 
 if TYPE_CHECKING:
     from pytest_exportready.torch_internals import Norm
@@ -42,9 +42,7 @@ RETRAIN_STATISTICS = "torch.optim.swa_utils.update_bn(loader, model), then model
 def inspect(subject: Subject) -> Iterator[Finding]:
     model = unwrap(subject.model)[0]
     norms = {name: m for name, m in model.named_modules() if is_norm(m)}
-    tracking = {
-        name: m for name, m in norms.items() if m.running_mean is not None or m.running_var is not None
-    }
+    tracking = {name: m for name, m in norms.items() if m.running_mean is not None or m.running_var is not None}
     batchwise = [name for name, m in norms.items() if name not in tracking and is_batchnorm(m)]
 
     left = [name for name, m in tracking.items() if m.training]

@@ -22,7 +22,8 @@ from torch.optim.swa_utils import AveragedModel
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.hooks import describe, users_backward_hooks, users_forward_hooks
+from pytest_exportready.module.hooks import describe, users_backward_hooks, users_forward_hooks
+from pytest_exportready.module.wrappers import inner_wrappers, unwrap, way_in, wrapped_module
 from pytest_exportready.names import counted, few
 from pytest_exportready.torch_internals import (
     backward_hooks,
@@ -32,7 +33,6 @@ from pytest_exportready.torch_internals import (
     forward_hooks,
     gradient_hooks,
 )
-from pytest_exportready.wrappers import inner_wrappers, unwrap, way_in, wrapped_module
 
 RULE = Rule("ER303", "ddp_hooks_emptied")
 
@@ -64,9 +64,7 @@ def _wrapped_root(root: nn.Module, peeled: list[str]) -> Finding:
         module = inside
     communication = f" Communication hook {few(hooks)} is registered on it." if hooks else ""
     around = " around ".join(peeled)
-    return RULE.error(
-        "", f"root is {around}; export {way}.{communication}", f"torch.export.export({way}, ...)"
-    )
+    return RULE.error("", f"root is {around}; export {way}.{communication}", f"torch.export.export({way}, ...)")
 
 
 def _prefixes(model: nn.Module, checkpoint: Mapping[str, Any]) -> Iterator[Finding]:

@@ -22,10 +22,10 @@ from torch import nn
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.loose_tensors import LooseTensor, loose_tensors
+from pytest_exportready.module.loose_tensors import LooseTensor, loose_tensors
+from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
 from pytest_exportready.torch_internals import is_fake
-from pytest_exportready.wrappers import unwrap
 
 RULE = Rule("ER201", "devices_consistent")
 
@@ -38,9 +38,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     loose = loose_tensors(model)
     yield from _without_values(state, loose, subject.checkpoint)
 
-    placed = {
-        name: t.device for name, t in state.items() if not (t.is_meta or is_fake(t) or _scalar_on_cpu(t))
-    }
+    placed = {name: t.device for name, t in state.items() if not (t.is_meta or is_fake(t) or _scalar_on_cpu(t))}
     home = Counter(placed.values()).most_common(1)[0][0] if placed else None
     if home is not None:
         yield from _strays(placed, home)
@@ -60,9 +58,7 @@ def _without_values(
         )
     meta = [name for name, tensor in every.items() if tensor.is_meta and name not in fakes]
     if meta:
-        lacking = [
-            name for name in meta if checkpoint is not None and name in state and name not in checkpoint
-        ]
+        lacking = [name for name in meta if checkpoint is not None and name in state and name not in checkpoint]
         missing = f" The checkpoint has no key {few(lacking)}." if lacking else ""
         yield RULE.error(
             few(meta),

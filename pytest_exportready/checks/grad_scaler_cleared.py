@@ -25,8 +25,8 @@ from torch.amp import GradScaler
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.torch_internals import plain_attributes, scaler_states
-from pytest_exportready.wrappers import unwrap
 
 RULE = Rule("ER304", "grad_scaler_cleared")
 

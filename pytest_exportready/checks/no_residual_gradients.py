@@ -18,9 +18,9 @@ from torch import nn
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.readable import all_finite
+from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
-from pytest_exportready.readable import all_finite
-from pytest_exportready.wrappers import unwrap
 
 RULE = Rule("ER305", "no_residual_gradients")
 

@@ -24,10 +24,10 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph_nodes import argument, calls, owner, source
-from pytest_exportready.mode import mode_sensitive
+from pytest_exportready.graph.nodes import argument, calls, owner, source
+from pytest_exportready.module.mode import mode_sensitive
+from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
-from pytest_exportready.wrappers import unwrap
 
 RULE = Rule("ER301", "no_training_mode")
 

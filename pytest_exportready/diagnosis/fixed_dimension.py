@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.dynamic import declared, dynamic_shapes
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.pytree import flatten
+from pytest_exportready.proof.dynamic import declared, dynamic_shapes
+from pytest_exportready.proof.pytree import flatten
 
 RULE = Rule("ER403", "dimension_stays_dynamic", __doc__ or "")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.dynamic import arguments
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.proof.dynamic import arguments
 
 RULE = Rule("ER402", "inputs_are_known_classes", __doc__ or "")
 
@@ -26,9 +26,7 @@ def explain(failure: Failure) -> Finding | None:
     named = _CLASS.search(failure.text)
     kind = (named[1] or named[2]).rsplit(".", 1)[-1] if named else "the class"
     call = (failure.trial.case.args, failure.trial.case.kwargs)
-    where = next(
-        (name for name, value in arguments(failure.module, call).items() if type(value).__name__ == kind), ""
-    )
+    where = next((name for name, value in arguments(failure.module, call).items() if type(value).__name__ == kind), "")
     return failure.finding(
         RULE,
         f"argument {where} (class {kind})" if where else f"class {kind}",

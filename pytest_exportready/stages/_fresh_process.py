@@ -78,9 +78,7 @@ class Loader:
         assert self._process is not None
         assert self._process.stdin is not None
         if not self._greeted:
-            self._line(
-                START_LIMIT, LoaderGone(f"the loader process did not start within {START_LIMIT:.0f} s")
-            )
+            self._line(START_LIMIT, LoaderGone(f"the loader process did not start within {START_LIMIT:.0f} s"))
             self._greeted = True
         try:
             self._process.stdin.write(json.dumps({**request, "seconds": seconds}).encode() + b"\n")

@@ -20,7 +20,7 @@ from typing import Any
 def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
     import torch
 
-    from pytest_exportready.pytree import flatten, unflatten
+    from pytest_exportready.proof.pytree import flatten, unflatten
 
     torch.set_num_threads(request["threads"])  # sums in another order would not be equal to the bit
     sys.path[:0] = request["sys_path"]

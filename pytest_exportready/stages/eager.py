@@ -9,17 +9,16 @@ import torch
 
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.preserve import Change
-from pytest_exportready.pytree import distinct, flatten, named_leaves
+from pytest_exportready.module.preserve import Change
+from pytest_exportready.proof.pytree import distinct, flatten, named_leaves
+from pytest_exportready.proof.tolerance import Tolerance, compare
 from pytest_exportready.stage import Stage, Trial
 from pytest_exportready.text import exception_text
-from pytest_exportready.tolerance import Tolerance, compare
 
 RUNS = Rule(
     "ER110",
     "eager_runs",
-    "The trained module, in eval mode and under no_grad, must run on the example inputs before anything "
-    "is exported.",
+    "The trained module, in eval mode and under no_grad, must run on the example inputs before anything is exported.",
 )
 REPEATS = Rule(
     "ER111",
@@ -76,9 +75,7 @@ def run(trial: Trial) -> Iterator[Finding]:
     if not repeated.agree and not nan and not case.allow_mutation:
         yield _unstable(trial, first, changes)
     if case.golden is not None:
-        against = compare(
-            _leaves_like(case.golden), _leaves_like(first), Tolerance(relative=case.golden_tolerance)
-        )
+        against = compare(_leaves_like(case.golden), _leaves_like(first), Tolerance(relative=case.golden_tolerance))
         trial.facts["golden_largest"] = against.largest
         if not against.agree:
             yield GOLDEN.error(

@@ -11,12 +11,12 @@ from torch.export import ExportedProgram
 from pytest_exportready.case import CaseError
 from pytest_exportready.check import Subject
 from pytest_exportready.diagnose import Failure, diagnose
-from pytest_exportready.dynamic import by_name, dynamic_shapes, name_arguments
 from pytest_exportready.failure import stack_place
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.preserve import preserved
 from pytest_exportready.prepare import prepare
-from pytest_exportready.preserve import preserved
-from pytest_exportready.pytree import distinct, flatten
+from pytest_exportready.proof.dynamic import by_name, dynamic_shapes, name_arguments
+from pytest_exportready.proof.pytree import distinct, flatten
 from pytest_exportready.stage import SkipStage, Stage, Trial
 from pytest_exportready.torch_internals import is_fake
 
@@ -52,9 +52,7 @@ def run(trial: Trial) -> Iterator[Finding]:
             try:
                 program = _export(trial, subject.model)
             except CaseError as error:
-                yield SPEC.error(
-                    "", str(error), "give the example inputs a batch dimension, or drop dynamic_batch"
-                )
+                yield SPEC.error("", str(error), "give the example inputs a batch dimension, or drop dynamic_batch")
                 return
             except Exception as error:
                 yield diagnose(Failure(error, subject.model, trial))
@@ -110,17 +108,9 @@ def _own_storage(program: ExportedProgram) -> None:
 
 
 def _copy(tensor: torch.Tensor, copies: dict[int, Any]) -> torch.Tensor:
-    if (
-        tensor.layout != torch.strided
-        or tensor.is_meta
-        or type(tensor) not in (torch.Tensor, torch.nn.Parameter)
-    ):
+    if tensor.layout != torch.strided or tensor.is_meta or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         copied = tensor.detach().clone()
-        return (
-            torch.nn.Parameter(copied, tensor.requires_grad)
-            if isinstance(tensor, torch.nn.Parameter)
-            else copied
-        )
+        return torch.nn.Parameter(copied, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else copied
     storage = tensor.untyped_storage()
     key = storage.data_ptr()
     if key not in copies or not key:

@@ -11,14 +11,14 @@ from torch import nn
 
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.preserve import equal_bits
-from pytest_exportready.pytree import distinct, flatten, unflatten
+from pytest_exportready.module.preserve import equal_bits
+from pytest_exportready.proof.pytree import distinct, flatten, unflatten
+from pytest_exportready.proof.tolerance import Comparison, Tolerance, compare
+from pytest_exportready.proof.truth import Call
+from pytest_exportready.proof.truth import run as run_calls
+from pytest_exportready.proof.variation import variations
 from pytest_exportready.stage import Stage, Trial
 from pytest_exportready.text import exception_text
-from pytest_exportready.tolerance import Comparison, Tolerance, compare
-from pytest_exportready.truth import Call
-from pytest_exportready.truth import run as run_calls
-from pytest_exportready.variation import variations
 
 AGREES = Rule(
     "ER501",
@@ -137,9 +137,7 @@ def _compare(
         given = run_program(trial.program, calls)
     except Exception as error:
         file, line = user_place(error)
-        message = (
-            f"the program ({trial.mode}) fails on {what}, where the module runs: {exception_text(error)}"
-        )
+        message = f"the program ({trial.mode}) fails on {what}, where the module runs: {exception_text(error)}"
         yield RUNS.error(
             "", message, "look at what forward does there that the trace could not see", file=file, line=line
         )
@@ -151,8 +149,7 @@ def _compare(
             call = f", call {number + 1} of {len(calls)}" if len(calls) > 1 else ""
             yield AGREES.error(
                 result.where,
-                f"the program ({trial.mode}) and the trained module disagree on {what}{call}: "
-                f"{result.problem}",
+                f"the program ({trial.mode}) and the trained module disagree on {what}{call}: {result.problem}",
                 _advice(trial),
             )
             return True
@@ -189,9 +186,7 @@ def _vacuous(trial: Trial, expected: Any, accepted: Callable[[Any], bool]) -> It
     zeros = unflatten([torch.zeros_like(x) if isinstance(x, torch.Tensor) else x for x in leaves], spec)
     if accepted(zeros):
         message = "an all-zero output passes the same comparison: it proves nothing"
-        yield NOT_VACUOUS.error(
-            "output", message, "give inputs with a non-zero answer, or a tighter tolerance"
-        )
+        yield NOT_VACUOUS.error("output", message, "give inputs with a non-zero answer, or a tighter tolerance")
         return
     example: Call = (trial.case.args, trial.case.kwargs)
     others = [(tuple(args), kwargs) for args, kwargs in trial.case.more_inputs]
@@ -206,9 +201,7 @@ def _vacuous(trial: Trial, expected: Any, accepted: Callable[[Any], bool]) -> It
             return
     if tried:
         message = f"the output for {tried} other inputs passes the same comparison: it proves nothing"
-        yield NOT_VACUOUS.error(
-            "output", message, "give more_inputs that change the answer, or a tighter tolerance"
-        )
+        yield NOT_VACUOUS.error("output", message, "give more_inputs that change the answer, or a tighter tolerance")
 
 
 def _eager_fails(what: str, error: Exception) -> Finding:

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.pytree import classes_of, distinct, flatten, named_leaves
+from pytest_exportready.proof.pytree import classes_of, distinct, flatten, named_leaves
+from pytest_exportready.proof.tolerance import compare
+from pytest_exportready.proof.truth import Call
 from pytest_exportready.stage import Stage, StageInfrastructure, Trial
 from pytest_exportready.stages._fresh_process import LOADER, LoaderGone, ProcessDied, in_child
 from pytest_exportready.stages._rehearsal import rehearse
 from pytest_exportready.stages.parity import summary, tolerance_of
 from pytest_exportready.text import plain, without_tensors
-from pytest_exportready.tolerance import compare
-from pytest_exportready.truth import Call
 
 SAVES = Rule(
     "ER701",
@@ -73,11 +73,7 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
     if missing:
         yield _names(missing, "the program's state dict lacks names of the module's")
     call: Call = (trial.case.args, dict(trial.case.kwargs))
-    calls = (
-        [call]
-        if not trial.case.stateful_calls
-        else [call, *((tuple(a), k) for a, k in trial.case.more_inputs)]
-    )
+    calls = [call] if not trial.case.stateful_calls else [call, *((tuple(a), k) for a, k in trial.case.more_inputs)]
     reply = yield from _load(trial, folder, calls)
     if reply is None:
         return
@@ -92,8 +88,7 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
             yield AGREES.error(
                 results[-1].where,
                 f"the loaded program ({trial.mode}) and the trained module disagree: {results[-1].problem}",
-                "look for constants and buffers that do not survive torch.export.save (views, subclasses, "
-                "caches)",
+                "look for constants and buffers that do not survive torch.export.save (views, subclasses, caches)",
             )
             break
     trial.facts |= summary(results)
@@ -101,12 +96,8 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
 
 def _fix_of_saving(text: str) -> str:
     if "serialization name" in text or "serialized_type_name" in text:
-        return (
-            'register the class with a name: torch.export.register_dataclass(..., serialized_type_name="...")'
-        )
-    return (
-        "keep sparse and quantised tensors, and objects of your own classes, out of the state and the outputs"
-    )
+        return 'register the class with a name: torch.export.register_dataclass(..., serialized_type_name="...")'
+    return "keep sparse and quantised tensors, and objects of your own classes, out of the state and the outputs"
 
 
 def _save(program: torch.export.ExportedProgram, path: Path) -> None:
@@ -126,9 +117,7 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
         reply = first = LOADER.ask(request, SECONDS)
         for imports in _imports(trial) if "error" in first else []:
             Path(request["reply"]).unlink()
-            reply = LOADER.ask(
-                {**request, "imports": imports, "sys_path": [p for p in sys.path if p]}, SECONDS
-            )
+            reply = LOADER.ask({**request, "imports": imports, "sys_path": [p for p in sys.path if p]}, SECONDS)
             if "error" not in reply:
                 names = ", ".join(imports)
                 message = f"the program loads only after `import {names}`"
@@ -137,9 +126,7 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
     except LoaderGone as error:
         raise StageInfrastructure(str(error)) from error
     except ProcessDied as error:
-        yield LOADS.error(
-            "", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand"
-        )
+        yield LOADS.error("", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand")
         return None
     if "error" in reply:
         text = plain(without_tensors(first["error"]), 300)

@@ -11,17 +11,17 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from pytest_exportready.dynamic import UNBOUNDED, Dynamic, declared, dynamic_shapes
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.pytree import flatten
+from pytest_exportready.proof.dynamic import UNBOUNDED, Dynamic, declared, dynamic_shapes
+from pytest_exportready.proof.pytree import flatten
+from pytest_exportready.proof.tolerance import Comparison, compare
+from pytest_exportready.proof.truth import Call
+from pytest_exportready.proof.variation import resized, variations
 from pytest_exportready.stage import SkipStage, Stage, Trial
 from pytest_exportready.stages.parity import has_nan, run_program, summary, tolerance_of
 from pytest_exportready.text import exception_text
-from pytest_exportready.tolerance import Comparison, compare
 from pytest_exportready.torch_internals import program_guards
-from pytest_exportready.truth import Call
-from pytest_exportready.variation import resized, variations
 
 SPECIALISED = Rule(
     "ER601",
@@ -75,9 +75,7 @@ def run(trial: Trial) -> Iterator[Finding]:
         sizes += [f"{d.where}={size}"] * (len(results) - compared)
     else:
         if not results and len(fixed) < len(dims):
-            message = (
-                "the trained module runs at no other size of what is declared dynamic: nothing was compared"
-            )
+            message = "the trained module runs at no other size of what is declared dynamic: nothing was compared"
             yield AGREES.warning(dims[0].where, message, "declare dynamic only what can vary")
     trial.facts |= {**summary(results), "sizes": sizes[:24]}
 
@@ -133,18 +131,13 @@ def _candidates(
     guards = [g for g in program_guards(program) if any(f"size()[{dim}]" in g for _, dim in places)]
     known = {int(number) for guard in guards for number in _NUMBER.findall(_INDEX.sub("", guard))}
     bounds = program.range_constraints.get(symbol)
-    known |= (
-        {int(b) for b in (bounds.lower, bounds.upper) if str(b).isdecimal()} if bounds is not None else set()
-    )
+    known |= {int(b) for b in (bounds.lower, bounds.upper) if str(b).isdecimal()} if bounds is not None else set()
     around = {n + step for n in known for step in (-1, 0, 1)}
     sizes = {1, 2, 3, 7, 2 * example + 1, own.smallest, own.largest} | around
     elements = max(
-        leaves[leaf].numel() // max(leaves[leaf].shape[dim], 1)
-        for leaf, dim in places or [(own.leaf, own.dim)]
+        leaves[leaf].numel() // max(leaves[leaf].shape[dim], 1) for leaf, dim in places or [(own.leaf, own.dim)]
     )
-    return [
-        n for n in sorted(sizes) if n > 0 and n * elements <= max(_LARGEST, leaves[own.leaf].numel() * 4)
-    ][:_MOST]
+    return [n for n in sorted(sizes) if n > 0 and n * elements <= max(_LARGEST, leaves[own.leaf].numel() * 4)][:_MOST]
 
 
 def _follow(symbols: Mapping[Place, Any], values: Mapping[Any, int]) -> dict[Place, int]:
@@ -160,9 +153,7 @@ def _allowed(dims: list[Dynamic], changed: Mapping[Place, int]) -> bool:
     return all(d.smallest <= changed.get((d.leaf, d.dim), d.smallest) <= d.largest for d in dims)
 
 
-def _at(
-    trial: Trial, dim: Dynamic, size: int, changed: dict[Place, int], results: list[Comparison]
-) -> Finding | None:
+def _at(trial: Trial, dim: Dynamic, size: int, changed: dict[Place, int], results: list[Comparison]) -> Finding | None:
     assert trial.program is not None
     at_size = resized((trial.case.args, dict(trial.case.kwargs)), changed)
     for call in [*variations(at_size, seed=3), at_size]:
@@ -177,9 +168,7 @@ def _at(
     try:
         actual = run_program(trial.program, [call])[0]
     except Exception as error:
-        refused = _specialised(
-            trial.program, dim, f"is refused at size {size}: {exception_text(error, 200)}", error
-        )
+        refused = _specialised(trial.program, dim, f"is refused at size {size}: {exception_text(error, 200)}", error)
         edge = size > 1 and _INNER_ONE.search(str(error)) is not None
         return replace(refused, severity="warning") if edge else refused
     result = compare(expected, actual, tolerance_of(trial))
@@ -188,16 +177,13 @@ def _at(
         return None
     return AGREES.error(
         dim.where,
-        f"the program ({trial.mode}) and the trained module disagree at size {size}, {result.where}: "
-        f"{result.problem}",
+        f"the program ({trial.mode}) and the trained module disagree at size {size}, {result.where}: {result.problem}",
         "look for a Python number computed from the size (x.shape[0] * 0.1, int(...), a list index) and "
         "make it a tensor",
     )
 
 
-def _specialised(
-    program: ExportedProgram, dim: Dynamic, problem: str, error: Exception | None = None
-) -> Finding:
+def _specialised(program: ExportedProgram, dim: Dynamic, problem: str, error: Exception | None = None) -> Finding:
     file, line = user_place(error) if error else ("", 0)
     guards = [guard for guard in program_guards(program) if f"size()[{dim.dim}]" in guard]
     guard = f"; guard: {guards[0]}" if guards else ""

@@ -28,9 +28,7 @@ class LSTM(nn.Module):
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__()
         self.tokens = nn.Embedding(config.vocabulary, config.width)
-        self.lstm = nn.LSTM(
-            config.width, config.hidden, config.layers, batch_first=True, dropout=config.dropout
-        )
+        self.lstm = nn.LSTM(config.width, config.hidden, config.layers, batch_first=True, dropout=config.dropout)
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.hidden, config.vocabulary)
 

@@ -58,16 +58,19 @@ def judge_rank(path: Path, rank: int, folder: Path) -> None:
         file, line = user_place(error)
         where = f"rank {rank}, {Path(file).name}:{line}" if file else f"rank {rank}"
         message = f"the case raised {exception_text(error)}"
-        found = {"findings": [{**RANK_FAILED, "where": where, "message": message, "fix": "mend the case"}], "failed": time.time()}
+        found = {
+            "findings": [{**RANK_FAILED, "where": where, "message": message, "fix": "mend the case"}],
+            "failed": time.time(),
+        }
     (folder / f"{rank}.part").write_text(json.dumps(found))
     (folder / f"{rank}.part").rename(folder / f"{rank}.json")
     os._exit(0)  # no destructor of a process group that another rank has left
 
 
 def findings_of(path: Path, rank: int, folder: Path) -> list[dict[str, Any]]:
-    from pytest_exportready import export_ready_check
-
     import torch
+
+    from pytest_exportready import export_ready_check
 
     torch.set_num_threads(1)  # several ranks and cases share the machine
     case = load(path)
@@ -155,7 +158,9 @@ def start(context: Any, path: Path) -> Running:
     text = path.read_text(encoding="utf-8")
     size = _number(text, "world_size", 1)
     now = time.monotonic()
-    running = Running(path, tempfile.TemporaryDirectory(prefix="judge-"), now, now + _number(text, "timeout_s", SECONDS))
+    running = Running(
+        path, tempfile.TemporaryDirectory(prefix="judge-"), now, now + _number(text, "timeout_s", SECONDS)
+    )
     for rank in range(int(size)):
         process = context.Process(target=judge_rank, args=(path, rank, Path(running.folder.name)))
         process.start()

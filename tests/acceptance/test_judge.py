@@ -11,14 +11,23 @@ import pytest
 
 JUDGE = Path(__file__).with_name("judge.py")
 HEAD = "import os, time, torch\nfrom torch import nn\n"
-TWO_RANKS = "def build():\n    return nn.Linear(4, 2).eval(), (torch.randn(3, 4),), {}, {'world_size': 2, 'timeout_s': 20}\n"
+TWO_RANKS = (
+    "def build():\n    return nn.Linear(4, 2).eval(), (torch.randn(3, 4),), {}, {'world_size': 2, 'timeout_s': 20}\n"
+)
 CASES = {
-    "01_exits_zero": HEAD + TWO_RANKS + "def train(rank, size):\n    os._exit(0) if rank else None\n    return build()[0]\n",
-    "02_killed": HEAD + TWO_RANKS + "def train(rank, size):\n    os.kill(os.getpid(), 9) if rank else None\n    return build()[0]\n",
-    "03_hangs": HEAD + TWO_RANKS.replace("20", "4") + "def train(rank, size):\n    time.sleep(3600) if rank else None\n    return build()[0]\n",
+    "01_exits_zero": HEAD
+    + TWO_RANKS
+    + "def train(rank, size):\n    os._exit(0) if rank else None\n    return build()[0]\n",
+    "02_killed": HEAD
+    + TWO_RANKS
+    + "def train(rank, size):\n    os.kill(os.getpid(), 9) if rank else None\n    return build()[0]\n",
+    "03_hangs": HEAD
+    + TWO_RANKS.replace("20", "4")
+    + "def train(rank, size):\n    time.sleep(3600) if rank else None\n    return build()[0]\n",
     "04_no_build": HEAD + "x = 1\n",
     "05_floods": HEAD
-    + "class Net(nn.Linear):\n    def forward(self, x):\n        print('x' * 50_000_000)\n        return super().forward(x)\n"
+    + "class Net(nn.Linear):\n    def forward(self, x):\n"
+    + "        print('x' * 50_000_000)\n        return super().forward(x)\n"
     + "def build():\n    return Net(4, 2).eval(), (torch.randn(3, 4),), {}, {}\n",
     "06_port_taken": HEAD
     + "def build():\n    os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT='1')\n"

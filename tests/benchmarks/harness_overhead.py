@@ -43,10 +43,10 @@ def one_model(declared: Any, stem: Path) -> None:
     import torch
 
     from pytest_exportready.case import CaseOptions, as_case
-    from pytest_exportready.dynamic import declared as dims_of
-    from pytest_exportready.dynamic import dynamic_shapes
+    from pytest_exportready.proof.dynamic import declared as dims_of
+    from pytest_exportready.proof.dynamic import dynamic_shapes
+    from pytest_exportready.proof.variation import resized, variations
     from pytest_exportready.stages.shapes import _sizes, _symbols
-    from pytest_exportready.variation import resized, variations
 
     marker = next(mark for mark in declared.pytestmark if mark.name == "export_ready")
     options = CaseOptions(**{k: v for k, v in marker.kwargs.items() if k.startswith("dynamic")})
@@ -75,7 +75,7 @@ def one_model(declared: Any, stem: Path) -> None:
 def train(model: Any, call: Any) -> None:
     import torch
 
-    from pytest_exportready.pytree import distinct, flatten
+    from pytest_exportready.proof.pytree import distinct, flatten
 
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     model.train()

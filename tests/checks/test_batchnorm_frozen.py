@@ -112,9 +112,7 @@ def _optimizer() -> torch.optim.Optimizer:
     return optimizer
 
 
-@pytest.mark.parametrize(
-    "state", [{"step": 3}, {"optimizer": _optimizer()}, {"optimizer": _optimizer().state_dict()}]
-)
+@pytest.mark.parametrize("state", [{"step": 3}, {"optimizer": _optimizer()}, {"optimizer": _optimizer().state_dict()}])
 def test_untouched_although_training_went_on(state: dict[str, Any]) -> None:
     assert judge(net(nn.BatchNorm1d(4)).eval(), training_state=state) == [("error", "1")]
 

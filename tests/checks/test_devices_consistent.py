@@ -70,9 +70,7 @@ def test_plain_tensor_on_another_device_than_the_parameters() -> None:
 @pytest.mark.parametrize("value", [[torch.ones(2)], (torch.ones(2),)])
 def test_tensors_one_level_inside(value: Any) -> None:
     assert serious(Holder(value=value), target_device="cuda") == [("error", "value[0]")]
-    assert serious(Holder(value={"mean": torch.ones(2)}), target_device="cuda") == [
-        ("error", "value['mean']")
-    ]
+    assert serious(Holder(value={"mean": torch.ones(2)}), target_device="cuda") == [("error", "value['mean']")]
 
 
 def test_plain_tensor_without_a_target_is_only_mentioned() -> None:

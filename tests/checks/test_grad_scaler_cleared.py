@@ -70,9 +70,7 @@ def test_scaler_kept_on_a_module_is_found_once() -> None:
     assert [f.where for f in inspect(loop.subject)] == ["scaler"]
 
 
-@pytest.mark.parametrize(
-    "state", [{}, GradScaler("cpu").state_dict(), GradScaler("cpu", enabled=False), None]
-)
+@pytest.mark.parametrize("state", [{}, GradScaler("cpu").state_dict(), GradScaler("cpu", enabled=False), None])
 def test_disabled_absent_or_saved_is_clean(state: object) -> None:
     assert messages(Subject(nn.Linear(2, 1), training_state={"scaler": state})) == []
 

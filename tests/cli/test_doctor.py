@@ -21,9 +21,7 @@ def test_a_machine_that_can_do_the_job(tmp_path: Path, capsys: pytest.CaptureFix
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_torch(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert main(["doctor", "--folder", str(tmp_path)]) == 1
     out = capsys.readouterr().out
@@ -32,18 +30,14 @@ def test_no_torch(
     assert out.endswith("Can this machine run pytest --export-ready? No: missing torch\n")
 
 
-def test_a_full_disk(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(10, 10, 1000))
     assert main(["doctor", "--folder", str(tmp_path)]) == 1
     assert "0.0 GiB free. Fix: free 1 GiB on its disk" in capsys.readouterr().out
 
 
-def test_no_write_access(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_write_access(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_: object) -> None:
         raise PermissionError(13, "Permission denied")
 

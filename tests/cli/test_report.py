@@ -19,9 +19,7 @@ def shards(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_renders_shards_as_one_page(
-    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_renders_shards_as_one_page(shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "out" / "report.html"
     assert main(["report", *map(str, shards), "-o", str(page)]) == 0
     assert capsys.readouterr().out == f"Ready: all 2 cases passed every stage that ran\n{page}\n"
@@ -47,9 +45,7 @@ def test_one_broken_shard_is_told_and_is_not_green(
     ("arguments", "told"),
     [
         pytest.param(["none.xml"], "none.xml: cannot be read: No such file", id="no file"),
-        pytest.param(
-            ["a.xml", "-o", "report.pdf"], "report.pdf: accepted endings are .html and .xml", id="ending"
-        ),
+        pytest.param(["a.xml", "-o", "report.pdf"], "report.pdf: accepted endings are .html and .xml", id="ending"),
         pytest.param(["a.xml", "-o", "a.xml/report.html"], "cannot be written", id="folder"),
     ],
 )

@@ -53,6 +53,4 @@ def test_named_with_the_users_line(function: Callable[[Tensor], Any], strict: bo
 
 def test_a_branch_on_a_size_is_none() -> None:
     """Known while the graph is made."""
-    assert export_ready_check(
-        Net(lambda x: x if x.shape[0] > 2 else -x).eval(), (X,), stages=["export"]
-    ).ready
+    assert export_ready_check(Net(lambda x: x if x.shape[0] > 2 else -x).eval(), (X,), stages=["export"]).ready

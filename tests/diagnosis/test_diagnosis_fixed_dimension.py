@@ -37,9 +37,7 @@ def check(function: Callable[..., Any], rows: int = 4, **options: Any) -> Readin
         (lambda x, y: x * 2 + y[:4].sum(), {"dynamic_shapes": ({}, {1: Dim("d", min=2, max=64)})}, None),
     ],
 )
-def test_the_dimension_is_named(
-    function: Any, options: dict[str, Any], where: str | None, strict: bool
-) -> None:
+def test_the_dimension_is_named(function: Any, options: dict[str, Any], where: str | None, strict: bool) -> None:
     """A size in the source, two sizes that the module ties; nothing for a dimension that is dynamic."""
     readiness = check(function, strict=strict, **options)
     if where is None:

@@ -153,9 +153,7 @@ def test_is_seeded_small_and_in_eval_mode(name: str) -> None:
     first, second = as_case(declared(name)()), as_case(declared(name)())
     assert not any(module.training for module in first.model.modules())
     assert sum(p.numel() for p in first.model.parameters()) < 2_000_000
-    torch.testing.assert_close(
-        dict(first.model.state_dict()), dict(second.model.state_dict()), rtol=0, atol=0
-    )
+    torch.testing.assert_close(dict(first.model.state_dict()), dict(second.model.state_dict()), rtol=0, atol=0)
     torch.testing.assert_close((first.args, first.kwargs), (second.args, second.kwargs), rtol=0, atol=0)
 
 

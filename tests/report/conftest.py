@@ -90,9 +90,7 @@ class Browser:
             " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
-            self.call(
-                "Input.dispatchMouseEvent", type=kind, x=where[0], y=where[1], button="left", clickCount=1
-            )
+            self.call("Input.dispatchMouseEvent", type=kind, x=where[0], y=where[1], button="left", clickCount=1)
 
     def press(self, key: str, code: int) -> None:
         for kind in ("keyDown", "keyUp"):
@@ -191,9 +189,7 @@ def readiness(case: str, failing: str = "", *findings: Finding, scenario: str = 
     return Readiness(case, scenario, tuple(stages), findings, (("ER302", "batchnorm_frozen"),), (), 1.0)
 
 
-def result(
-    name: str, outcome: Outcome = "passed", record: Readiness | None = None, **more: Any
-) -> TestResult:
+def result(name: str, outcome: Outcome = "passed", record: Readiness | None = None, **more: Any) -> TestResult:
     defaults = {"file": "tests/test_export.py", "line": 7, "seconds": 1.25, "outcome": outcome}
     return TestResult(
         f"tests/test_export.py::{name}", "tests.test_export", name, readiness=record, **{**defaults, **more}
@@ -218,9 +214,7 @@ def run() -> Run:
             message=str(FROZEN),
             text="why",
         ),
-        result(
-            "test_gpt", "infra", message="worker 'gw0' crashed", text="in full", output="--- log ---\n1\n"
-        ),
+        result("test_gpt", "infra", message="worker 'gw0' crashed", text="in full", output="--- log ---\n1\n"),
         result("test_gan", "skipped", message="needs 2 GPUs"),
         result("test_moe", "xfailed", readiness("moe", "export"), message="known"),
         result("test_old", "missing", message="was there last night"),
@@ -237,9 +231,7 @@ def hostile_run() -> Run:
 
     def attacked(index: int, text: str) -> TestResult:
         finding = Finding(text, text, "error", text, text, text, text, 3, None, text, "")
-        stage = StageResult(
-            text, "failed", float("nan"), text, text, {text: [text, float("inf"), {"deep": text}]}
-        )
+        stage = StageResult(text, "failed", float("nan"), text, text, {text: [text, float("inf"), {"deep": text}]})
         record = Readiness(f"{index} {text}", text, (stage,), (finding,) * 3, ((text, text),), (text,), 1e-7)
         more = {"message": text, "text": text, "output": text * 3, "earlier": (text,), "seconds": 1e-5}
         return TestResult(

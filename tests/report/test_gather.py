@@ -199,9 +199,7 @@ def test_where_what_and_what_was_printed(results: dict[str, TestResult]) -> None
     assert "told why" in results["test_fail"].text
     assert "did not close" in results["test_both"].text
     assert results["test_ready"].readiness is not None
-    assert results["test_flaky"].earlier == (
-        "AssertionError: the first time assert 1 > 1 + where 1 = len([1])",
-    )
+    assert results["test_flaky"].earlier == ("AssertionError: the first time assert 1 > 1 + where 1 = len([1])",)
 
 
 @pytest.mark.skipif(pytest.version_tuple < (9,), reason="subtests are a part of pytest since 9.0")
@@ -244,9 +242,7 @@ def test_what_was_selected_and_never_ran_is_missing() -> None:
     gather = Gather()
     gather.expect(["tests/a.py::TestA::test_a[1]", "tests/a.py::test_b"])
     for when in ("setup", "call", "teardown"):
-        gather.add(
-            pytest.TestReport("tests/a.py::test_b", ("tests/a.py", 3, "test_b"), {}, "passed", None, when)
-        )
+        gather.add(pytest.TestReport("tests/a.py::test_b", ("tests/a.py", 3, "test_b"), {}, "passed", None, when))
     ran, missing = gather.results()
     assert (ran.name, ran.outcome) == ("test_b", "passed")
     assert (missing.classname, missing.name, missing.file) == ("tests.a.TestA", "test_a[1]", "tests/a.py")

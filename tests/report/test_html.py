@@ -37,9 +37,7 @@ class Outline(HTMLParser):
 
 def test_the_verdict_comes_first_then_the_environment(run: Run) -> None:
     words = " ".join(Outline(page(run).partition("<body>")[2]).words.split())
-    assert words.startswith(
-        f"{run.verdict} torch 2.13.0 python 3.11 on runner-7 2026-11-29 14:03 +0000 took 12.5 s"
-    )
+    assert words.startswith(f"{run.verdict} torch 2.13.0 python 3.11 on runner-7 2026-11-29 14:03 +0000 took 12.5 s")
 
 
 def test_cells_carry_words_not_only_colours(run: Run) -> None:

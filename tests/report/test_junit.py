@@ -58,9 +58,7 @@ def test_what_consumers_read(run: Run, tmp_path: Path) -> None:
     cases = {case.get("name"): case for case in suite.iter("testcase")}
     assert len({(case.get("classname"), name) for name, case in cases.items()}) == 8
     assert (cases["test_vit"].get("file"), cases["test_vit"].get("line")) == ("tests/test_export.py", "7")
-    verdicts = {
-        name: [child.tag for child in case if child.tag != "properties"] for name, case in cases.items()
-    }
+    verdicts = {name: [child.tag for child in case if child.tag != "properties"] for name, case in cases.items()}
     assert verdicts == {
         "test_mlp": [],
         "test_vit": ["failure"],
@@ -73,9 +71,7 @@ def test_what_consumers_read(run: Run, tmp_path: Path) -> None:
     }
     told = {prop.get("name"): prop.get("value") for prop in cases["test_vit"].iter("property")}
     assert told["exportready.stage.inspect"] == "failed 0.250 s"
-    assert told["exportready.finding.1"] == (
-        "net.bn1: [ER302 batchnorm_frozen] is in training mode Fix: model.eval()"
-    )
+    assert told["exportready.finding.1"] == ("net.bn1: [ER302 batchnorm_frozen] is in training mode Fix: model.eval()")
 
 
 def test_every_budget_and_number_format_holds(hostile_run: Run, tmp_path: Path) -> None:
@@ -139,9 +135,7 @@ RECORD = (
         ),
         pytest.param(b"<testsuite>" * 50_000 + b"</testsuite>" * 50_000, "", id="deep"),
         *(
-            pytest.param(
-                RECORD.format(text.replace('"', "&quot;")).encode(), "test case 't'", id=f"record {text[:30]}"
-            )
+            pytest.param(RECORD.format(text.replace('"', "&quot;")).encode(), "test case 't'", id=f"record {text[:30]}")
             for text in (
                 "{",
                 "[]",
@@ -194,20 +188,14 @@ def test_a_record_of_a_later_version_is_read(run: Run, tmp_path: Path) -> None:
 def test_numbers_out_of_range_are_harmless(run: Run, tmp_path: Path) -> None:
     odd = replace(run.results[0], seconds=float("inf"), line=0)
     write_junit(Run((odd,)), tmp_path / "junit.xml")
-    text = (
-        (tmp_path / "junit.xml")
-        .read_text()
-        .replace("&quot;seconds&quot;:1.0", f"&quot;seconds&quot;:1{'0' * 400}")
-    )
+    text = (tmp_path / "junit.xml").read_text().replace("&quot;seconds&quot;:1.0", f"&quot;seconds&quot;:1{'0' * 400}")
     (tmp_path / "junit.xml").write_text(text.replace('time="1000000000.0"', 'time="-5" line="-3"', 1))
     result = read_junit(tmp_path / "junit.xml").results[0]
     assert result.readiness is not None
     assert result.readiness.seconds == 1e9
 
 
-def test_an_older_file_survives_a_failed_write(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_file_survives_a_failed_write(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "junit.xml"
     write_junit(run, path)
     before = path.read_bytes()

@@ -32,9 +32,7 @@ def one(name: str, outcome: Outcome = "passed", record: Readiness | None = READY
         pytest.param(
             [one("b", "skipped", None)], "Can't tell: no case was proved ready (1 skipped)", id="only skipped"
         ),
-        pytest.param(
-            [one("a"), one("b", "failed", STUCK)], "Not ready: 1 of 2 cases (b at parity)", id="failed"
-        ),
+        pytest.param([one("a"), one("b", "failed", STUCK)], "Not ready: 1 of 2 cases (b at parity)", id="failed"),
         pytest.param(
             [one("b", "failed", STUCK), one("c", "infra", None)],
             "Not ready: 1 of 2 cases (b at parity); 1 could not be judged",
@@ -78,9 +76,7 @@ def test_verdict(results: list[TestResult], verdict: str) -> None:
 
 def test_stages_stand_in_the_order_in_which_cases_meet_them() -> None:
     def through(name: str, *stages: str) -> TestResult:
-        return one(
-            name, "passed", Readiness(name, "plain", tuple(StageResult(s, "passed") for s in stages), ())
-        )
+        return one(name, "passed", Readiness(name, "plain", tuple(StageResult(s, "passed") for s in stages), ()))
 
     run = Run((through("a", "train", "export"), through("b", "train", "inspect", "export", "reload")))
     assert run.stages == ("train", "inspect", "export", "reload")
@@ -124,12 +120,8 @@ def test_a_record_that_is_too_large_keeps_its_first_findings_and_counts_the_rest
 
 
 def test_merging_takes_the_worst_of_each_case_and_tells_differences() -> None:
-    first = Run(
-        (one("a"), one("b", "failed", STUCK)), {"torch": "2.13", "os": "Linux"}, "2026-02-01", "h1", 1
-    )
-    second = Run(
-        (one("a", "failed", STUCK), one("b")), {"torch": "2.14", "os": "Linux"}, "2026-01-01", "h2", 2
-    )
+    first = Run((one("a"), one("b", "failed", STUCK)), {"torch": "2.13", "os": "Linux"}, "2026-02-01", "h1", 1)
+    second = Run((one("a", "failed", STUCK), one("b")), {"torch": "2.14", "os": "Linux"}, "2026-01-01", "h2", 2)
     run = merged([first, second])
     assert [result.outcome for result in run.results] == ["failed", "failed"]
     assert run.properties == {"torch": "2.13 | 2.14", "os": "Linux"}

@@ -85,9 +85,7 @@ def test_it_does_not_run() -> None:
         __file__,
         breaks.__code__.co_firstlineno + 1,
     )
-    assert [s.outcome for s in readiness.stages if s.name in ("export", "parity", "reload")] == [
-        "skipped"
-    ] * 3
+    assert [s.outcome for s in readiness.stages if s.name in ("export", "parity", "reload")] == ["skipped"] * 3
 
 
 def test_nan() -> None:
@@ -101,9 +99,7 @@ def test_golden() -> None:
     assert found(lambda net, x: x, golden=X.clone()) == []
     assert found(lambda net, x: x, golden=X + 1e-5) == []
     assert [finding.code for finding in found(lambda net, x: x, golden=2 * X)] == ["ER113"]
-    assert [finding.code for finding in found(lambda net, x: x, golden=X + 1e-5, golden_tolerance=1e-7)] == [
-        "ER113"
-    ]
+    assert [finding.code for finding in found(lambda net, x: x, golden=X + 1e-5, golden_tolerance=1e-7)] == ["ER113"]
 
 
 def test_outputs_of_a_class_that_torch_does_not_know() -> None:

@@ -10,18 +10,16 @@ from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
 from pytest_exportready.case import CaseOptions, ExportCase
-from pytest_exportready.preserve import preserved
+from pytest_exportready.module.preserve import preserved
+from pytest_exportready.proof.truth import Truth
 from pytest_exportready.stage import Trial
 from pytest_exportready.stages import export
 from pytest_exportready.stages.parity import run_program
-from pytest_exportready.truth import Truth
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 
 
-def exported(
-    model: nn.Module, *args: Any, mode: Any = "non-strict", **options: Any
-) -> tuple[Trial, list[str]]:
+def exported(model: nn.Module, *args: Any, mode: Any = "non-strict", **options: Any) -> tuple[Trial, list[str]]:
     case = ExportCase(model, args or (X,))
     trial = Trial(case, CaseOptions(**options), mode, Truth(model))
     return trial, [finding.code for finding in export.run(trial)]
@@ -51,9 +49,7 @@ def test_program_shares_no_storage(mode: str) -> None:
         assert found == []
         assert trial.program is not None
         theirs = [*trial.program.state_dict.values(), *trial.program.constants.values()]
-        shared = {t.untyped_storage().data_ptr() for t in own} & {
-            t.untyped_storage().data_ptr() for t in theirs
-        }
+        shared = {t.untyped_storage().data_ptr() for t in own} & {t.untyped_storage().data_ptr() for t in theirs}
         assert not shared
         first, second = (run_program(trial.program, [((X,), {})])[0] for _ in range(2))
         assert torch.equal(first, second)

@@ -189,8 +189,7 @@ def test_a_loader_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_process_is_left(tmp_path: Path) -> None:
     """After a session, its loader and what the loader was loading are gone."""
     (tmp_path / "exportready_sleeps.py").write_text(
-        "import os, pathlib, time; pathlib.Path('%s').write_text(str(os.getpid())); time.sleep(60)"
-        % (tmp_path / "pid")
+        "import os, pathlib, time; pathlib.Path('%s').write_text(str(os.getpid())); time.sleep(60)" % (tmp_path / "pid")
     )
     script = f"""
 from pytest_exportready.stages._fresh_process import LOADER, ProcessDied

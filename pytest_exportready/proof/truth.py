@@ -1,0 +1,54 @@
+"""Truth: what the trained eager module answers, before any wrapping or preparation. Every stage is held
+against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytest_exportready.module.preserve import Change, preserved
+from pytest_exportready.module.wrappers import unwrap
+from pytest_exportready.proof.pytree import distinct
+
+Call = tuple[tuple[Any, ...], Mapping[str, Any]]
+
+
+class Truth:
+    """The user's own module, under its training wrappers, in eval mode and without gradients.
+
+    Each method starts from the module as trained and leaves it so; inputs are copied.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.module = unwrap(model)[0]
+        self.error: BaseException | None = None
+
+    def answer(self, call: Call) -> Any:
+        return self.sequence([call])[0]
+
+    def sequence(self, calls: Iterable[Call]) -> list[Any]:
+        """Answers to ``calls``, one after the other, each on the state that the one before left."""
+        with preserved(self.module):
+            self.module.eval()
+            return run(self.module, calls)
+
+    def observe(self, calls: Iterable[Call]) -> tuple[list[Any], list[Change]]:
+        """As ``sequence``, and what the module had changed of itself by the end."""
+        with preserved(self.module) as before:
+            self.module.eval()
+            answers = run(self.module, calls)
+            return answers, [change for change in before.changes() if not change.where.endswith("training")]
+
+
+def run(module: Any, calls: Iterable[Call]) -> list[Any]:
+    """Outputs of ``module`` on copies of the inputs, copied too: a cache handed out may be written by the
+    next call."""
+    answers = []
+    with torch.no_grad():
+        for args, kwargs in calls:
+            own_args, own_kwargs = distinct((tuple(args), dict(kwargs)))
+            answers.append(distinct(module(*own_args, **own_kwargs)))
+    return answers

@@ -1,0 +1,136 @@
+"""The hooks of a run with ``--export-ready`` in every process of it: collect the cases and judge each."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from pytest_exportready.case import CaseOptions
+from pytest_exportready.options import MARKER
+from pytest_exportready.readiness import Readiness
+from pytest_exportready.session.marker import CASE_OPTIONS, arguments_of, take_options
+from pytest_exportready.session.plain_data import plain_data
+from pytest_exportready.session.progress import Progress
+from pytest_exportready.session.reference_models import ReferenceModels, installed_at
+from pytest_exportready.session.reporting import PROBLEMS, Reporting
+from pytest_exportready.session.trace_log import without_structured_trace
+
+READINESS = pytest.StashKey[Readiness]()
+SCENARIO = "export_ready_scenario"
+DEFAULT_SCENARIO = "plain"
+
+
+def register(config: pytest.Config) -> None:
+    """Register the hooks that only a run with ``--export-ready`` has."""
+    progress = Progress(config)
+    folder = installed_at()
+    if folder is not None:
+        config.pluginmanager.register(ReferenceModels(config, folder), "exportready-reference-models")
+    config.pluginmanager.register(ExportReadySession(config, progress), "exportready-session")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Reporting(config, progress), "exportready-reporting")
+
+
+class ExportReadySession:
+    """The hooks that collect cases and judge them; on the controller of xdist they have nothing to do."""
+
+    def __init__(self, config: pytest.Config, progress: Progress) -> None:
+        self.config = config
+        self.progress = progress
+
+    # -- collection
+
+    @pytest.fixture
+    def export_ready_scenario(self, request: pytest.FixtureRequest) -> str:
+        return str(getattr(request, "param", DEFAULT_SCENARIO))
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        scenarios = arguments_of(metafunc.definition).get("scenarios")
+        names = [scenarios] if isinstance(scenarios, str) else scenarios
+        if isinstance(names, (list, tuple)) and names and all(isinstance(name, str) for name in names):
+            if SCENARIO not in metafunc.fixturenames:
+                metafunc.fixturenames.append(SCENARIO)
+            metafunc.parametrize(SCENARIO, list(dict.fromkeys(names)), indirect=True)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        cases: list[pytest.Item] = []
+        others: list[pytest.Item] = []
+        for item in items:
+            (others if item.get_closest_marker(MARKER) is None else cases).append(item)
+        problems = list(dict.fromkeys(text for item in cases for text in take_options(item)))
+        items[:] = [] if problems else cases
+        if problems and not hasattr(config, "workeroutput"):
+            raise pytest.UsageError("\n".join(problems))
+        if problems:  # raised in a worker it would be taken for a crash: the controller tells it
+            config.workeroutput[PROBLEMS] = problems  # type: ignore[attr-defined]
+        elif others:
+            config.hook.pytest_deselected(items=others)
+
+    # -- running
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+        options = pyfuncitem.stash.get(CASE_OPTIONS, None)
+        if options is None:
+            return (yield)
+        function = pyfuncitem.obj
+
+        @functools.wraps(function)
+        def judged(*args: Any, **kwargs: Any) -> None:
+            __tracebackhide__ = True
+            with without_structured_trace():
+                self._judge(pyfuncitem, options, function, args, kwargs)
+
+        if READINESS in pyfuncitem.stash:  # of an attempt before
+            del pyfuncitem.stash[READINESS]
+        pyfuncitem.obj = judged
+        try:
+            return (yield)
+        finally:
+            pyfuncitem.obj = function
+
+    def _judge(self, item: pytest.Function, options: CaseOptions, function: Any, args: Any, kwargs: Any) -> None:
+        __tracebackhide__ = True
+        from pytest_exportready.session import verdict
+
+        params = getattr(item, "callspec", None)
+        chosen = params.params.get(SCENARIO) if params else None
+        name, scenario = item.nodeid, chosen or DEFAULT_SCENARIO
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            message = "the case function is async, so that it returns no case"
+            readiness = verdict.no_case(message, "write def, not async def", name=name, scenario=scenario)
+        else:
+            fault = verdict.raised
+            try:
+                returned = function(*args, **kwargs)
+                fault = verdict.crashed
+                required, watch = chosen is not None, self.progress.stage
+                readiness = verdict.judge_returned(
+                    returned, options, name=name, scenario=scenario, required=required, watch=watch
+                )
+            except verdict.PYTESTS_OWN:
+                raise
+            except verdict.FAULTS as error:
+                item.stash[READINESS] = fault(error, name=name, scenario=scenario)
+                raise
+        item.stash[READINESS] = readiness
+        verdict.settle(readiness, options, expect_failures=not self.config.getoption("runxfail"))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        readiness = item.stash.get(READINESS, None)
+        if call.when == "call" and readiness is not None:
+            report.exportready = plain_data(readiness.to_dict())  # type: ignore[attr-defined]
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self) -> Generator[None, Any, Any]:
+        return plain_data((yield))

@@ -1,0 +1,177 @@
+"""The hooks of a run with ``--export-ready`` that only the controller has: gather results, write reports."""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_exportready.options import OPTIONS
+from pytest_exportready.report.gather import Gather
+from pytest_exportready.report.run import Run
+from pytest_exportready.session.progress import Progress
+from pytest_exportready.text import exception_text
+
+PROBLEMS = "exportready_problems"
+"""Where a worker of xdist leaves what is wrong with markers."""
+
+GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+NOTHING_RUNS = ("collectonly", "setuponly", "showfixtures", "show_fixtures_per_test")
+
+
+class Reporting:
+    """Whatever goes wrong in here is told at the end, fails the run, and takes no result with it."""
+
+    def __init__(self, config: pytest.Config, progress: Progress) -> None:
+        self.config = config
+        self.options = config.stash[OPTIONS]
+        self.progress = progress
+        self.gather = Gather()
+        self.run: Run | None = None
+        self.session: pytest.Session | None = None
+        self.written: list[Path] = []
+        self.troubles: list[str] = []
+        self.problems: dict[str, None] = {}
+        self.waiting: dict[str, None] | None = None
+
+    @contextmanager
+    def _surviving(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            fix = "report this fault of pytest-exportready"
+            if isinstance(error, OSError):
+                fix = "free space, or another path (--export-ready-junit, --export-ready-html)"
+            self.troubles.append(f"cannot {doing}: {exception_text(error)}. Fix: {fix}")
+            self._fail_run()
+
+    def _fail_run(self) -> None:
+        if self.session is not None and self.session.exitstatus in GREEN:
+            self.session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    # -- while cases run
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._collected([item.nodeid for item in session.items])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        if self.waiting is None:  # every worker collects, and one that replaces another does again
+            self._collected(ids)
+
+    def _collected(self, ids: Sequence[str]) -> None:
+        self.waiting = dict.fromkeys(ids)
+        self.progress.collected(len(ids))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.progress.begin(nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self.waiting is not None:
+            self.waiting.pop(report.nodeid, None)
+        with self._surviving("take a report"):
+            self.gather.add(report)
+            self.progress.end(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            with self._surviving("take a report"):
+                self.gather.add_collect(report)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
+        return self.progress.status(report, (yield))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.problems.update(dict.fromkeys((getattr(node, "workeroutput", None) or {}).get(PROBLEMS, ())))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        result = yield
+        if self.problems:
+            raise pytest.UsageError("\n".join(self.problems))
+        return result
+
+    # -- at the end
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if any(self.config.getoption(name, False) for name in NOTHING_RUNS):
+            return
+        self.session = session
+        for nodeid in self.waiting or ():
+            with self._surviving("take a report"):
+                self.gather.add(_did_not_run(nodeid))
+        with self._surviving("make the reports"):
+            self.run = self.gather.run(_properties())
+            self._write(self.run)
+        if self.troubles:
+            self._fail_run()
+
+    def _write(self, run: Run) -> None:
+        from pytest_exportready.report.html import write_html
+        from pytest_exportready.report.junit import read_junit, write_junit
+
+        junit, html = self.options.junit, self.options.html
+        with self._surviving(f"write {junit}"):
+            write_junit(run, junit)
+            self.written.append(junit)
+            run = self.run = read_junit(junit)  # every other report is made from the JUnit file
+        with self._surviving(f"write {html}"):
+            write_html(run, html)
+            self.written.append(html)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.run is not None:
+            from pytest_exportready.report.terminal import write_summary
+
+            with self._surviving("print the summary"):
+                write_summary(terminalreporter, self.run, self.written)
+        for trouble in self.troubles:
+            terminalreporter.write_line(trouble, red=True)
+
+
+def _did_not_run(nodeid: str) -> pytest.TestReport:
+    """A report in the form of xdist's for a crash: no verdict on the case, and never green."""
+    return pytest.TestReport(
+        nodeid=nodeid,
+        location=(nodeid.split("::")[0], None, nodeid),
+        keywords={},
+        outcome="failed",
+        longrepr="did not run: the session ended before its turn",
+        when="???",  # type: ignore[arg-type]
+    )
+
+
+def _properties() -> dict[str, str]:
+    from pytest_exportready import __version__
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import torch
+
+        return {
+            "pytest-exportready": __version__,
+            "torch": torch.__version__,
+            "torch.git_version": str(torch.version.git_version),
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "gpu": _gpus(),
+        }
+
+
+def _gpus() -> str:
+    import torch
+
+    try:
+        names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    except Exception as error:
+        return f"unknown: {exception_text(error)}"
+    return ", ".join(names) or "none (CPU only)"

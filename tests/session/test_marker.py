@@ -1,0 +1,122 @@
+"""What a marker may say, and what it comes to."""
+
+from __future__ import annotations
+
+import pytest
+from user_project import Project
+
+ONLY = 'stages=["export"]'
+
+
+def test_arguments_of_module_class_function_and_parameter_add_up(project: Project) -> None:
+    project.write("""
+pytestmark = export_ready(stages=["inspect", "export"])
+
+@export_ready(xfail_stage="inspect", reason="known")
+class TestClass:
+    def test_inherits(self): return not_ready()
+
+    @export_ready(reason="nearer")
+    @pytest.mark.parametrize("make", [
+        not_ready,
+        pytest.param(ready, marks=export_ready(xfail_stage="export", reason="mine")),
+    ])
+    def test_closest(self, make): return make()
+""")
+    project.run().assert_outcomes(xfailed=2, failed=1)
+    messages = {name: result.message for name, result in project.results().items()}
+    assert "known to fail at inspect: known" in messages["TestClass::test_inherits"]
+    assert "known to fail at inspect: nearer" in messages["TestClass::test_closest[not_ready]"]
+    text = project.results()["TestClass::test_closest[ready]"].text
+    assert "expected to fail at export (mine), but it passed every stage" in text
+
+
+@pytest.mark.parametrize(
+    ("marked", "told"),
+    [
+        (
+            "@export_ready(dynamic_bach=True)\ndef test_x(): pass",
+            "*'dynamic_bach' (did you mean 'dynamic_batch'?)*",
+        ),
+        ("@export_ready(dynamic_batch=True, dynamic_shapes=({0: 1},))\ndef test_x(): pass", "*contradict*"),
+        (
+            "@export_ready(dynamic_batch=torch.zeros(2))\ndef test_x(): pass",
+            "dynamic_batch=*accepted are True and False",
+        ),
+        (
+            '@export_ready(scenarios=["plane"])\ndef test_x(): pass',
+            "*scenarios: unknown 'plane'*as_is, plain*",
+        ),
+        ("@export_ready(scenarios=[])\ndef test_x(): pass", "*scenarios=[[]] names nothing*"),
+        ('@export_ready(stages=["exprt"])\ndef test_x(): pass', "*unknown 'exprt'*Accepted: *export*"),
+        ('@export_ready(ignore=["ER301"])\ndef test_x(): pass', "*need a reason*"),
+        (
+            '@pytest.mark.export_ready("plain")\ndef test_x(): pass',
+            "*keyword arguments only*Accepted: dynamic*",
+        ),
+        ("@export_ready\nclass TestU(unittest.TestCase):\n  def test_x(self): pass", "*unittest*"),
+        (
+            '@pytest.mark.parametrize("x", [pytest.param(1, marks=export_ready(scenarios=["plain"]))])\n'
+            "def test_x(x): pass",
+            "scenarios belongs on the function*",
+        ),
+    ],
+)
+def test_a_wrong_marker_is_a_usage_error(project: Project, marked: str, told: str) -> None:
+    project.write(f"import unittest\n{marked}\n@export_ready\ndef test_good(): return ready()")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: test_cases.py::*: export_ready: {told}"])
+    result.stderr.no_fnmatch_line("*INTERNALERROR*")
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_every_wrong_marker_is_told_at_once(project: Project) -> None:
+    project.write("@export_ready(a=1)\ndef test_a(): pass\n@export_ready(b=1)\ndef test_b(): pass")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*::test_a: export_ready: unknown*'a'*", "*::test_b: export_ready: unknown*'b'*"])
+
+
+def test_scenarios_are_a_node_each(project: Project) -> None:
+    project.write(f"""
+@pytest.fixture
+def other(): return 3
+
+@export_ready(scenarios=["plain", "as_is", "plain"], {ONLY})
+@pytest.mark.parametrize("n", [3, 5])
+def test_both(n, other, tmp_path): return ready(n)
+
+@export_ready(scenarios="as_is", {ONLY})
+def test_one(export_ready_scenario):
+    assert export_ready_scenario == "as_is"
+    return ready()
+
+@export_ready({ONLY})
+def test_default(export_ready_scenario):
+    assert export_ready_scenario == "plain"
+    return ready()
+
+def nothing_to_train(): return nn.ReLU().eval(), (torch.randn(4, 3),)
+
+@export_ready({ONLY})
+def test_untrainable(): return nothing_to_train()
+
+@export_ready(scenarios=["plain"], {ONLY})
+def test_untrainable_as_asked(): return nothing_to_train()
+""")
+    project.run().assert_outcomes(passed=7, failed=1)
+    scenarios = {name: result.readiness.scenario for name, result in project.results().items()}
+    assert [scenarios[f"test_both[{name}]"] for name in ("plain-3", "plain-5", "as_is-3", "as_is-5")] == [
+        "plain", "plain", "as_is", "as_is"
+    ]  # fmt: skip
+    assert scenarios["test_one[as_is]"] == "as_is"
+    assert scenarios["test_default"] == "plain"
+    assert project.outcomes()["test_untrainable_as_asked[plain]"] == "failed at train"
+
+
+def test_a_generator_runs_nowhere(project: Project) -> None:
+    project.write("@export_ready\ndef test_x(): yield ready()")
+    result = project.run()
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    assert "yield" in result.stdout.str() + result.stderr.str()

@@ -1,0 +1,170 @@
+"""The reports of a session, in one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from user_project import Project
+
+from pytest_exportready.report import html, junit, terminal
+from pytest_exportready.report.gather import Gather
+
+ONE = '@export_ready(stages=["train"])\ndef test_one(): return ready()\n'
+
+
+def test_files_where_asked(project: Project) -> None:
+    project.write(ONE)
+    result = project.run("--export-ready-junit=a/b.xml", f"--export-ready-html={project.path}/c.html")
+    assert result.ret == 0
+    assert list(project.results("a/b.xml")) == ["test_one"]
+    assert "test_one" in (project.path / "c.html").read_text()
+    assert not (project.path / "exportready").exists()
+    result.stdout.fnmatch_lines(["*= export readiness =*", "JUnit: a/b.xml", "page: c.html", "Ready: *"])
+
+
+@pytest.mark.parametrize(
+    "args", [["--collect-only"], ["--setup-only"], ["--setup-plan"], ["--fixtures"], ["--markers"]]
+)
+def test_nothing_is_written_where_nothing_runs(project: Project, args: list[str]) -> None:
+    project.write(ONE)
+    assert project.run(*args).ret == 0
+    assert not (project.path / "exportready").exists()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["-W", "error", "--strict-markers", "-p", "no:xdist"],
+        ["-p", "no:terminal"],
+        ["-p", "no:logging"],
+        ["-s"],
+        ["-q"],
+        ["-qq"],
+        ["-vv"],
+        ["--setup-show"],
+        ["--log-cli-level=INFO"],
+        ["-rA"],
+        ["--tb=no"],
+        ["--no-header", "--no-summary"],
+        ["-p", "no:junitxml", "-p", "no:doctest", "-p", "no:unittest"],
+        ["--junitxml=pytest.xml"],
+        ["-o", "console_output_style=count"],
+    ],
+    ids=" ".join,
+)
+def test_works_with(project: Project, args: list[str]) -> None:
+    project.write(ONE + "@export_ready\ndef test_two(): return None")
+    assert project.run(*args).ret == pytest.ExitCode.TESTS_FAILED
+    assert project.outcomes() == {"test_one": "passed", "test_two": "failed at case"}
+
+
+def test_no_case_at_all(project: Project) -> None:
+    project.write("def test_plain(): pass")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["Can't tell: no case ran"])
+
+
+def test_a_file_that_cannot_be_collected(project: Project) -> None:
+    project.write(ONE)
+    project.write("import no_such_module", "test_broken.py")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["Can't tell: *"])
+    assert {r.outcome for r in project.results().values()} == {"infra"}
+
+
+@pytest.mark.parametrize("stop", ["KeyboardInterrupt", "pytest.exit.Exception('enough')"])
+def test_what_is_finished_when_the_session_is_stopped(project: Project, stop: str) -> None:
+    project.write(ONE + f"@export_ready\ndef test_stop(): raise {stop}\n")
+    with (project.path / "test_cases.py").open("a") as file:
+        file.write("@export_ready\ndef test_after(): return ready()")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert project.outcomes() == {"test_one": "passed", "test_stop": "infra", "test_after": "infra"}
+    assert "did not run" in project.results()["test_after"].message
+    assert (project.path / "exportready/report.html").exists()
+    result.stdout.fnmatch_lines(["Can't tell: 2 of 3 cases could not be judged*"])
+
+
+@pytest.mark.parametrize("args", [["-x"], ["--maxfail=1"]])
+def test_stopped_at_the_first_failure(project: Project, args: list[str]) -> None:
+    project.write("@export_ready\ndef test_bad(): return None\n@export_ready\ndef test_after(): return ready()")
+    assert project.run(*args).ret == pytest.ExitCode.TESTS_FAILED
+    assert project.outcomes() == {"test_bad": "failed at case", "test_after": "infra"}
+
+
+@pytest.mark.parametrize("option", ["junit", "html"])
+def test_a_report_that_cannot_be_written(project: Project, option: str) -> None:
+    project.write(ONE)
+    (project.path / "file").write_text("")
+    result = project.run(f"--export-ready-{option}=file/below")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["*= export readiness =*", "Ready: *", f"cannot write {project.path}/file/below: *. Fix: *"]
+    )
+    assert (project.path / "exportready" / ("report.html" if option == "junit" else "junit.xml")).exists()
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        (Gather, "add"),
+        (Gather, "run"),
+        (junit, "write_junit"),
+        (junit, "read_junit"),
+        (html, "write_html"),
+        (terminal, "write_summary"),
+    ],
+)
+def test_a_crash_in_report_code(project: Project, monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("report")
+
+    monkeypatch.setattr(where, name, broken)
+    project.write(ONE)
+    result = project.run()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["cannot *: ZeroDivisionError: report. Fix: report this fault*"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+HOSTILE = r"""
+@export_ready(stages=["train"])
+@pytest.mark.parametrize(
+    "text", ["\x00\x1b[31m", "\udcff", "<script>", "\u202e", "a" * 3000, "]]>", "::", "[x]"]
+)
+def test_id(text): return ready()
+
+@export_ready
+def test_message(): raise ValueError("\x00 \udcff \x1b[31m ]]> <script>")
+
+@export_ready
+def test_output():
+    import sys, logging
+    print("\x00 \udcff \x1b[31m ]]> <script>")
+    sys.stderr.write("\x01\ud800")
+    logging.getLogger().error("\x00 \udcff")
+    print("x" * (1 << 20), flush=True)
+    for _ in range(49): sys.stdout.write("y" * (1 << 20))
+    return None
+
+class Nasty(Exception):
+    def __str__(self): raise RuntimeError
+
+@export_ready
+def test_unprintable(): raise Nasty
+"""
+
+
+def test_hostile_text(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:backslashreplace")  # so that pytester can read it
+    project.write(HOSTILE)
+    result = project.run("--tb=line", "--show-capture=no", apart=True)
+    result.assert_outcomes(passed=8, failed=3)
+    assert sorted(set(project.outcomes().values())) == ["failed at case", "passed"]
+    assert (project.path / "exportready/junit.xml").stat().st_size < 1 << 20
+    assert (project.path / "exportready/report.html").exists()

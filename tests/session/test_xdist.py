@@ -1,0 +1,131 @@
+"""The same under pytest-xdist: what crosses from the workers, and what becomes of workers that die."""
+
+from __future__ import annotations
+
+import pytest
+from test_reporting import HOSTILE
+from user_project import Project
+
+pytest.importorskip("xdist")
+
+MIXED = """
+@export_ready(scenarios=["plain", "as_is"], dynamic_batch=True)
+@pytest.mark.parametrize("n", [3, 5])
+def test_ready(n, tmp_path): return ready(n)
+@export_ready
+def test_not_ready(): return not_ready()
+@export_ready(xfail_stage="inspect", reason="known")
+def test_expected(): return not_ready()
+@export_ready
+def test_raises(): raise ValueError("no weights")
+@export_ready
+def test_skips(): pytest.skip("no weights")
+@export_ready
+def test_setup(no_such_fixture): pass
+def test_plain(): pass
+"""
+
+
+def told(project: Project) -> dict[str, object]:
+    return {
+        name: (
+            result.outcome,
+            result.message,
+            result.classname,
+            result.file,
+            result.line,
+            [(s.name, s.outcome, s.mode, s.reason) for s in result.readiness.stages] if result.readiness else [],
+            [(f.code, f.message, f.line) for f in result.readiness.findings] if result.readiness else [],
+        )
+        for name, result in project.results().items()
+    }
+
+
+def test_the_same_verdicts_and_stages(project: Project) -> None:
+    project.write(MIXED)
+    alone = project.run("-n", "0", apart=True)
+    expected = told(project)
+    together = project.run("-n", "2", apart=True)
+    assert told(project) == expected
+    assert together.ret == alone.ret == pytest.ExitCode.TESTS_FAILED
+    lines = [line for line in together.outlines if " -> " in line]
+    assert [line.partition("]")[0] for line in lines] == [f"[{n}/9" for n in range(1, 10)]
+    together.stdout.fnmatch_lines_random(
+        [
+            "*test_cases.py::test_not_ready: -> NOT READY at inspect (* s)",
+            "*test_cases.py::test_skips: -> skipped (* s)",
+            "*test_cases.py::test_setup: -> error in setup (* s)",
+            "FAILED test_cases.py::test_raises - ValueError: no weights",
+        ]
+    )
+
+
+def test_a_wrong_marker_is_a_usage_error(project: Project) -> None:
+    project.write('@export_ready(dynamic_bach=True, note="\\udcff")\ndef test_x(): pass\n' + MIXED)
+    result = project.run("-n", "2", apart=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    text = result.stdout.str() + result.stderr.str()
+    assert text.count("test_cases.py::test_x: export_ready: unknown argument 'dynamic_bach'") == 1
+    assert "INTERNALERROR" not in text
+    assert "crashed" not in text
+
+
+def test_hostile_text_and_workers_that_die(project: Project) -> None:
+    project.write(
+        HOSTILE
+        + """
+import os
+@export_ready
+def test_leaves(): os._exit(0)
+@export_ready
+def test_aborts(): os.abort()
+@export_ready(stages=["train"])
+def test_after(): return ready()
+"""
+    )
+    result = project.run("-n", "2", "--tb=line", "--show-capture=no", apart=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    result.stdout.fnmatch_lines(["[[]*/14] test_cases.py::test_leaves: -> lost: its process crashed*"])
+    outcomes = project.outcomes()
+    assert len(outcomes) == 14
+    assert outcomes["test_leaves"] == outcomes["test_aborts"] == "infra"
+    assert outcomes["test_after"] == "passed"
+    assert outcomes["test_message"] == outcomes["test_output"] == "failed at case"
+
+
+def test_a_reference_model_in_an_empty_folder(project: Project) -> None:
+    result = project.run("-n", "2", "-k", "mlp", models="auto", apart=True)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["[[]1/1] mlp.py::test_mlp: -> ready (* s)"])
+    (case,) = project.results().values()
+    assert case.nodeid == "exportready_reference_models/mlp.py::test_mlp"
+
+
+def test_interrupted(project: Project) -> None:
+    project.write("""
+@export_ready(stages=["train"])
+def test_one(): return ready()
+@export_ready
+def test_two(): raise KeyboardInterrupt
+@export_ready
+def test_three(): return None
+""")
+    result = project.run("-n", "1", apart=True)
+    assert result.ret != 0
+    assert project.outcomes()["test_one"] == "passed"
+    assert project.outcomes()["test_two"] == "infra"
+
+
+def test_the_last_case_takes_its_worker_along(project: Project) -> None:
+    project.write("""
+import os
+@export_ready(stages=["train"])
+def test_one(): return ready()
+@export_ready
+def test_two(): os._exit(0)
+""")
+    for restart in ("1", "0"):
+        result = project.run("-n", "1", f"--max-worker-restart={restart}", apart=True)
+        assert result.ret != 0
+        assert project.outcomes() == {"test_one": "passed", "test_two": "infra"}

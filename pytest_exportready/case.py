@@ -122,6 +122,8 @@ class CaseOptions:
     xfail_stage: str = ""
 
 
+ALWAYS = ("train", "inspect")  # stages that run whatever ``stages`` asks for
+
 ACCEPTED = (
     "dynamic_batch",
     "dynamic_shapes",
@@ -144,7 +146,8 @@ def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F
     ``@export_ready(dynamic_batch=True)``.
 
     The function returns ``(model, args)``, ``(model, args, kwargs)`` or an ExportCase; it takes fixtures and
-    parameters as any test does. The same as ``@pytest.mark.export_ready(...)``.
+    parameters as any test does. The same as ``@pytest.mark.export_ready(...)``. Arguments of the marks on a module,
+    class, function and parameter add up; the closest wins.
 
     dynamic_batch: dimension 0 of the example tensors may have any size.
     dynamic_shapes: as for ``torch.export.export``. Not together with dynamic_batch.
@@ -195,7 +198,7 @@ def case_options(
         raise CaseError("xfail_stage names one stage")
     rtol, atol = _tolerance(given["tolerance"])
     chosen = _names("stages", given["stages"], stages)
-    if xfail_stage and chosen and xfail_stage[0] not in chosen:
+    if xfail_stage and chosen and xfail_stage[0] not in (*ALWAYS, *chosen):
         raise CaseError(f"xfail_stage={xfail_stage[0]!r} is not among stages={list(chosen)}: it would never run")
     return CaseOptions(
         dynamic_batch=bool(given["dynamic_batch"]),

@@ -69,7 +69,8 @@ class Finding:
         return cls(**data)
 
     def __str__(self) -> str:
-        fix = f" Fix: {self.fix}" if self.fix else ""
+        stop = "" if self.message.endswith((".", "!", "?", "\u2026")) else "."
+        fix = f"{stop} Fix: {self.fix}" if self.fix else ""
         return f"{self.place}: [{self.code} {self.name}] {self.message}{fix}"
 
 

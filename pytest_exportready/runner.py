@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_exportready.case import CaseOptions, ExportCase, as_case, case_options
+from pytest_exportready.case import ALWAYS, CaseOptions, ExportCase, as_case, case_options
 from pytest_exportready.check import Subject, all_checks
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import Outcome, Readiness, StageResult
@@ -23,16 +23,15 @@ UNTRAINED = Rule(
     "ER103",
     "case_trains",
     "The scenario could not train the case. By default the case is then judged as it was returned, and "
-    "this is a warning;\n"
+    "this is a warning; "
     "a scenario asked for by name has to train it.",
 )
-FIRST_STAGES = ("train", "inspect")
 Watch = Callable[[str], None]
 
 
 def stage_names() -> list[str]:
     """Every stage that a case goes through, in order."""
-    return [*FIRST_STAGES, *all_stages()]
+    return [*ALWAYS, *all_stages()]
 
 
 def judge(
@@ -57,7 +56,8 @@ def judge(
     started = time.perf_counter()
     run = _Run(case, options, watch)
     with preserved(case.model), global_state_kept():
-        run.stage("train", lambda: run.train(scenario, required))
+        facts: dict[str, Any] = {}
+        run.stage("train", lambda: run.train(scenario, required, facts), facts=facts)
         run.stage("inspect", run.inspect)
         for mode in options.modes:
             trial = Trial(case, options, mode, Truth(case.model))
@@ -99,7 +99,6 @@ class _Run:
         mode: str = "",
         facts: dict[str, Any] | None = None,
     ) -> None:
-        self.watch(name)
         started = time.perf_counter()
         outcome: Outcome = "passed"
         reason = ""
@@ -123,11 +122,12 @@ class _Run:
         seconds = round(time.perf_counter() - started, 4)
         self.stages.append(StageResult(name, outcome, seconds, mode, reason, dict(facts or {})))
 
-    def train(self, scenario: str, required: bool) -> Iterable[Finding]:
-        if not all_scenarios():
-            raise StageInfrastructure("no scenario is installed")
+    def train(self, scenario: str, required: bool, facts: dict[str, Any]) -> Iterable[Finding]:
+        self.watch("train")
+        if scenario not in all_scenarios():
+            raise StageInfrastructure(f"scenario {scenario} is not installed")
         try:
-            all_scenarios()[scenario].train(self.case)
+            facts |= all_scenarios()[scenario].train(self.case)
         except CannotTrain as error:
             tell = UNTRAINED.error if required else UNTRAINED.warning
             yield tell(
@@ -137,18 +137,27 @@ class _Run:
             )
 
     def inspect(self) -> Iterable[Finding]:
+        self.watch("inspect")
         case = self.case
         subject = Subject(case.model, case.args, case.kwargs, case.checkpoint, case.training_state, case.target_device)
         broken: set[str] = set()
+        crashed: list[str] = []
         for name, check in _by_need():
             if broken.intersection(check.requires):
                 broken.add(name)
                 continue
-            found = list(check.inspect(subject))
+            try:
+                found = list(check.inspect(subject))
+            except Exception as error:
+                crashed.append(f"the check {name} itself failed: {exception_text(error)}")
+                broken.add(name)
+                continue
             self.checked.append((check.rule.code, name))
             if any(finding.severity == "error" for finding in found):
                 broken.add(name)
             yield from found
+        if crashed:
+            raise StageInfrastructure("; ".join(crashed))
 
     def proof(self, name: str, stage: Stage, trial: Trial) -> None:
         mode = trial.mode if stage.every_mode else ""
@@ -163,6 +172,7 @@ class _Run:
                 raise _Blocked(f"{before} did not pass")
         if stage.after and trial.program is None:
             raise SkipStage("there is no exported program")
+        self.watch(name)
         had = trial.program
         yield from stage.run(trial)
         if trial.program is not None and had is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_exportready.case import CaseOptions, ExportCase, Mode
@@ -14,6 +14,7 @@ from pytest_exportready.finding import Finding, Rule
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
+    from pytest_exportready.proof.program import RunningProgram
     from pytest_exportready.proof.truth import Truth
 
 
@@ -43,6 +44,14 @@ class Trial:
     program: ExportedProgram | None = None
     prepared: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def running(self) -> RunningProgram:
+        """The exported program, to be run."""
+        from pytest_exportready.proof.program import RunningProgram
+
+        assert self.program is not None
+        return RunningProgram(self.program)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def test_place(place: dict[str, object], shown: str) -> None:
     """Rank, qualified name, source line: what is known of them."""
     given = {"where": "", **place}
     finding = RULE.error(message="left in training", fix="model.eval()", **given)  # type: ignore[arg-type]
-    assert str(finding) == f"{shown}: [ER302 batchnorm_frozen] left in training Fix: model.eval()"
+    assert str(finding) == f"{shown}: [ER302 batchnorm_frozen] left in training. Fix: model.eval()"
 
 
 def test_only_errors_that_are_not_ignored_block() -> None:

@@ -12,7 +12,7 @@ from inspect import cleandoc
 from pytest_exportready.cli import Command
 from pytest_exportready.finding import Rule
 
-LONE_RULES = ("diagnose", "runner", "verdict")
+LONE_RULES = ("diagnose", "runner", "session.verdict")
 """Modules that are neither check, stage nor diagnosis, and have rules of their own."""
 
 

@@ -4,12 +4,13 @@ against it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import nn
 
-from pytest_exportready.module.preserve import Change, preserved
+from pytest_exportready.module.preserve import Change, Preserved
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.proof.pytree import distinct
 
@@ -26,21 +27,27 @@ class Truth:
         self.module = unwrap(model)[0]
         self.error: BaseException | None = None
 
+    @cached_property
+    def _trained(self) -> Preserved:
+        return Preserved(self.module)
+
     def answer(self, call: Call) -> Any:
         return self.sequence([call])[0]
 
     def sequence(self, calls: Iterable[Call]) -> list[Any]:
         """Answers to ``calls``, one after the other, each on the state that the one before left."""
-        with preserved(self.module):
-            self.module.eval()
-            return run(self.module, calls)
+        return self.observe(calls, changes=False)[0]
 
-    def observe(self, calls: Iterable[Call]) -> tuple[list[Any], list[Change]]:
+    def observe(self, calls: Iterable[Call], *, changes: bool = True) -> tuple[list[Any], list[Change]]:
         """As ``sequence``, and what the module had changed of itself by the end."""
-        with preserved(self.module) as before:
+        trained = self._trained
+        try:
             self.module.eval()
             answers = run(self.module, calls)
-            return answers, [change for change in before.changes() if not change.where.endswith("training")]
+            found = trained.changes() if changes else []
+            return answers, [change for change in found if not change.where.endswith("training")]
+        finally:
+            trained.restore()
 
 
 def run(module: Any, calls: Iterable[Call]) -> list[Any]:

@@ -140,7 +140,7 @@ class Run:
     def stages(self) -> tuple[str, ...]:
         """Every stage that occurs, in the order in which cases went through them."""
         order: list[str] = []
-        for result in self.results:
+        for result in sorted(self.results, key=lambda result: -len(result.cells)):
             at = 0
             for stage in result.cells:
                 if stage not in order:

@@ -24,9 +24,9 @@ TRACES = Rule(
     "ER120",
     "export_leaves_no_trace",
     "Non-strict export can leave FakeTensors on the module it was given: caches and attributes that "
-    "forward assigns then\n"
+    "forward assigns then "
     "hold tensors without data, and the next call fails or the next export bakes them in. The plugin "
-    "restores the\n"
+    "restores the "
     "module; a script of yours has to export a copy or clear these attributes.",
 )
 FAKE_CONSTANT = Rule(

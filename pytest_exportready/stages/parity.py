@@ -11,11 +11,9 @@ from torch import nn
 
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.preserve import equal_bits
 from pytest_exportready.proof.pytree import distinct, flatten, unflatten
 from pytest_exportready.proof.tolerance import Comparison, Tolerance, compare
 from pytest_exportready.proof.truth import Call
-from pytest_exportready.proof.truth import run as run_calls
 from pytest_exportready.proof.variation import variations
 from pytest_exportready.stage import Stage, Trial
 from pytest_exportready.text import exception_text
@@ -24,7 +22,7 @@ AGREES = Rule(
     "ER501",
     "program_agrees",
     "The exported program must give what the trained eager module gives in eval mode: structure, shapes, "
-    "dtypes, devices,\n"
+    "dtypes, devices, "
     "NaN and Inf places and integers exactly, floating point to the bit or within the limits of "
     "tolerance.py.",
 )
@@ -37,7 +35,7 @@ NOT_VACUOUS = Rule(
     "ER503",
     "comparison_can_fail",
     "A comparison must be able to fail. An all-zero output and the output for another input have to be "
-    "rejected by the\n"
+    "rejected by the "
     "same comparison (to the bit, or within the tolerance); where they are accepted, agreement proves "
     "nothing.",
 )
@@ -46,20 +44,25 @@ NOT_VACUOUS = Rule(
 def run(trial: Trial) -> Iterator[Finding]:
     tolerance = tolerance_of(trial)
     results: list[Comparison] = []
-    expected = None
+    answers: list[Any] = []  # the truth's first answer to each input
     for what, calls in _sequences(trial):
         try:
-            answers = trial.truth.sequence(calls)
+            expected = trial.truth.sequence(calls)
         except Exception as error:
             yield _eager_fails(what, error)
             continue
-        expected = answers[0] if expected is None else expected
-        found = yield from _compare(trial, what, calls, answers, tolerance, results)
+        answers.append(expected[0])
+        found = yield from _compare(trial, what, calls, expected, tolerance, results)
         if found:
             break
+    else:
+        fresh, answer = another(trial, (trial.case.args, trial.case.kwargs))
+        if fresh is not None and not trial.case.stateful_calls:
+            answers.append(answer)
+            yield from _compare(trial, "fresh random inputs", [fresh], [answer], tolerance, results)
     trial.facts |= summary(results)
-    if expected is not None and results and all(r.agree for r in results):
-        yield from _vacuous(trial, expected, lambda answer: _accepts(results, expected, answer, tolerance))
+    if answers and results and all(r.agree for r in results):
+        yield from _vacuous(trial, answers, lambda answer: _accepts(results, answers[0], answer, tolerance))
 
 
 def tolerance_of(trial: Trial) -> Tolerance:
@@ -77,20 +80,6 @@ def summary(results: list[Comparison]) -> dict[str, Any]:
     }
 
 
-def run_program(program: torch.export.ExportedProgram, calls: list[Call]) -> list[Any]:
-    """Answers of the program to ``calls`` in order; its state is put back afterwards."""
-    tables = (program.state_dict, program.constants)
-    before = [{k: v.detach().clone() for k, v in t.items() if isinstance(v, torch.Tensor)} for t in tables]
-    try:
-        return run_calls(program.module(), calls)
-    finally:
-        with torch.no_grad():
-            for table, saved in zip(tables, before, strict=True):
-                for name, value in saved.items():
-                    if not equal_bits(table[name], value):
-                        table[name].copy_(value)
-
-
 def _sequences(trial: Trial) -> Iterator[tuple[str, list[Call]]]:
     """What is compared: with state, one sequence of calls; without, each input by itself."""
     case = trial.case
@@ -102,21 +91,19 @@ def _sequences(trial: Trial) -> Iterator[tuple[str, list[Call]]]:
     yield "the example inputs", [example]
     for position, call in enumerate(more):
         yield f"more_inputs[{position}]", [call]
-    fresh = another(trial, example)
-    if fresh is not None:
-        yield "fresh random inputs", [fresh]
 
 
-def another(trial: Trial, example: Call) -> Call | None:
-    """Fresh inputs that the trained module accepts with an answer free of NaN; None where there are none."""
+def another(trial: Trial, example: Call) -> tuple[Call | None, Any]:
+    """Fresh inputs that the trained module accepts with an answer free of NaN, and the answer; None where there are
+    none."""
     for call in variations(example, seed=1):
         try:
             answer = trial.truth.answer(call)
         except Exception:
             continue
         if not has_nan(answer):
-            return call
-    return None
+            return call, answer
+    return None, None
 
 
 def has_nan(answer: Any) -> bool:
@@ -132,9 +119,8 @@ def _compare(
     tolerance: Tolerance,
     results: list[Comparison],
 ) -> Generator[Finding, None, bool]:
-    assert trial.program is not None
     try:
-        given = run_program(trial.program, calls)
+        given = trial.running.sequence(calls)
     except Exception as error:
         file, line = user_place(error)
         message = f"the program ({trial.mode}) fails on {what}, where the module runs: {exception_text(error)}"
@@ -181,27 +167,33 @@ def _accepts(results: list[Comparison], expected: Any, answer: Any, tolerance: T
     return result.bitwise if exact else result.agree
 
 
-def _vacuous(trial: Trial, expected: Any, accepted: Callable[[Any], bool]) -> Iterator[Finding]:
-    leaves, spec = flatten(distinct(expected))
+def _vacuous(trial: Trial, answers: list[Any], accepted: Callable[[Any], bool]) -> Iterator[Finding]:
+    leaves, spec = flatten(distinct(answers[0]))
     zeros = unflatten([torch.zeros_like(x) if isinstance(x, torch.Tensor) else x for x in leaves], spec)
     if accepted(zeros):
         message = "an all-zero output passes the same comparison: it proves nothing"
         yield NOT_VACUOUS.error("output", message, "give inputs with a non-zero answer, or a tighter tolerance")
         return
-    example: Call = (trial.case.args, trial.case.kwargs)
-    others = [(tuple(args), kwargs) for args, kwargs in trial.case.more_inputs]
     tried = 0
-    for other in [*others, *variations(example, seed=2)]:
-        try:
-            answer = trial.truth.answer(other)
-        except Exception:
-            continue
+    for answer in _other_answers(trial, answers[1:]):
         tried += 1
         if not accepted(answer):
             return
     if tried:
         message = f"the output for {tried} other inputs passes the same comparison: it proves nothing"
         yield NOT_VACUOUS.error("output", message, "give more_inputs that change the answer, or a tighter tolerance")
+
+
+def _other_answers(trial: Trial, known: list[Any]) -> Iterator[Any]:
+    """Answers of the trained module to other inputs: those it has given, then to more."""
+    yield from known
+    more = [(tuple(args), kwargs) for args, kwargs in trial.case.more_inputs if trial.case.stateful_calls]
+    for call in [*more, *variations((trial.case.args, trial.case.kwargs), seed=2)]:
+        try:
+            answer = trial.truth.answer(call)
+        except Exception:
+            continue
+        yield answer
 
 
 def _eager_fails(what: str, error: Exception) -> Finding:

@@ -19,7 +19,7 @@ from pytest_exportready.proof.tolerance import Comparison, compare
 from pytest_exportready.proof.truth import Call
 from pytest_exportready.proof.variation import resized, variations
 from pytest_exportready.stage import SkipStage, Stage, Trial
-from pytest_exportready.stages.parity import has_nan, run_program, summary, tolerance_of
+from pytest_exportready.stages.parity import has_nan, summary, tolerance_of
 from pytest_exportready.text import exception_text
 from pytest_exportready.torch_internals import program_guards
 
@@ -27,14 +27,14 @@ SPECIALISED = Rule(
     "ER601",
     "dimension_is_dynamic",
     "A dimension that was declared dynamic (Dim.AUTO above all) can turn into a constant, or into a "
-    "narrower range, without\n"
+    "narrower range, without "
     "a word. Read from the shapes, ranges and guards of the program and shown by running it.",
 )
 AGREES = Rule(
     "ER602",
     "agrees_at_other_sizes",
     "The program must give what the trained module gives at every size it was declared for. A Python "
-    "number computed from\n"
+    "number computed from "
     "the example's size is frozen, and only another size shows it.",
 )
 
@@ -166,7 +166,7 @@ def _at(trial: Trial, dim: Dynamic, size: int, changed: dict[Place, int], result
     else:
         return None  # the trained module itself refuses this size
     try:
-        actual = run_program(trial.program, [call])[0]
+        actual = trial.running.sequence([call])[0]
     except Exception as error:
         refused = _specialised(trial.program, dim, f"is refused at size {size}: {exception_text(error, 200)}", error)
         edge = size > 1 and _INNER_ONE.search(str(error)) is not None

@@ -45,6 +45,7 @@ def one_model(declared: Any, stem: Path) -> None:
     from pytest_exportready.case import CaseOptions, as_case
     from pytest_exportready.proof.dynamic import declared as dims_of
     from pytest_exportready.proof.dynamic import dynamic_shapes
+    from pytest_exportready.proof.pytree import flatten
     from pytest_exportready.proof.variation import resized, variations
     from pytest_exportready.stages.shapes import _sizes, _symbols
 
@@ -60,8 +61,8 @@ def one_model(declared: Any, stem: Path) -> None:
     with torch.no_grad():
         model(*call[0], **call[1])  # twice the same: is it deterministic?
         if not case.stateful_calls:
-            symbols = _symbols(program)
-            sizes = [changed for _, changed in _sizes(call, dims_of(model, call, spec), symbols)]
+            dims = dims_of(model, call, spec)
+            sizes = [changed for *_, changed in _sizes(program, flatten(call)[0], dims, _symbols(program))]
             calls = [call, next(variations(call, 1))] + [next(variations(resized(call, s), 3)) for s in sizes]
         runner = program.module()
         for args, kwargs in calls:

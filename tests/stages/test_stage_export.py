@@ -14,7 +14,6 @@ from pytest_exportready.module.preserve import preserved
 from pytest_exportready.proof.truth import Truth
 from pytest_exportready.stage import Trial
 from pytest_exportready.stages import export
-from pytest_exportready.stages.parity import run_program
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 
@@ -51,7 +50,7 @@ def test_program_shares_no_storage(mode: str) -> None:
         theirs = [*trial.program.state_dict.values(), *trial.program.constants.values()]
         shared = {t.untyped_storage().data_ptr() for t in own} & {t.untyped_storage().data_ptr() for t in theirs}
         assert not shared
-        first, second = (run_program(trial.program, [((X,), {})])[0] for _ in range(2))
+        first, second = (trial.running.sequence([((X,), {})])[0] for _ in range(2))
         assert torch.equal(first, second)
         assert torch.equal(first, trial.truth.answer(((X,), {})))
         assert state.changes() == []

@@ -1,0 +1,31 @@
+"""An exported program that is run without consequences: what it writes to its own state is put back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from pytest_exportready.module.preserve import equal_bits
+from pytest_exportready.proof.truth import Call, run
+
+
+class RunningProgram:
+    """Runs ``exported`` again and again, each time from the state it was exported with."""
+
+    def __init__(self, exported: ExportedProgram) -> None:
+        self._module = exported.module()
+        state = [*exported.state_dict.values(), *exported.constants.values()]
+        tensors = {id(value): value for value in state if isinstance(value, torch.Tensor)}
+        self._before = [(tensor, tensor.detach().clone()) for tensor in tensors.values()]
+
+    def sequence(self, calls: list[Call]) -> list[Any]:
+        """Answers to ``calls``, one after the other."""
+        try:
+            return run(self._module, calls)
+        finally:
+            with torch.no_grad():
+                for tensor, before in self._before:
+                    if not equal_bits(tensor, before):
+                        tensor.copy_(before)

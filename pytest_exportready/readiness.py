@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from pytest_exportready.finding import Finding
@@ -65,6 +66,10 @@ class Readiness:
     def errors(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.blocks)
 
+    def relative_to(self, root: Path) -> Readiness:
+        """The same, with source files below ``root`` named as seen from there, as reports are read elsewhere."""
+        return replace(self, findings=tuple(_seen_from(root, finding) for finding in self.findings))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types only."""
         return {**asdict(self), "ready": self.ready, "outcome": self.outcome, "failed_stage": self.failed_stage}
@@ -102,3 +107,9 @@ class Readiness:
 
     def _findings_of(self, code: str) -> list[Finding]:
         return [f for f in self.findings if f.code == code]
+
+
+def _seen_from(root: Path, finding: Finding) -> Finding:
+    path = Path(finding.file)
+    below = finding.file and path.is_relative_to(root)
+    return replace(finding, file=path.relative_to(root).as_posix()) if below else finding

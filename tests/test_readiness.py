@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,7 +52,16 @@ def test_overview() -> None:
     assert "NOT READY" in shown.splitlines()[0]
     rows = {line.split()[0]: line for line in shown.splitlines()[1:]}
     assert "no " in rows["batchnorm_frozen"]
-    assert "bn1: [ER302 batchnorm_frozen] left in training Fix: model.eval()" in rows["batchnorm_frozen"]
+    assert "bn1: [ER302 batchnorm_frozen] left in training. Fix: model.eval()" in rows["batchnorm_frozen"]
     assert rows["other"].split()[1] == "yes"
     assert rows["s1"].split()[1] == "no"
     assert "ready" in str(readiness("passed")).splitlines()[0]
+
+
+def test_files_below_the_root_are_named_from_there(tmp_path: Path) -> None:
+    """A report is read on another machine: paths of this one help only where nothing shorter is known."""
+    rule = Rule("ER401", "no_data_dependent_branch")
+    files = [str(tmp_path / "src" / "net.py"), "/elsewhere/net.py", ""]
+    found = tuple(rule.error("", "branches", "use torch.where", file=file, line=3) for file in files)
+    seen = Readiness("case", "plain", (), found).relative_to(tmp_path)
+    assert [finding.file for finding in seen.findings] == ["src/net.py", "/elsewhere/net.py", ""]

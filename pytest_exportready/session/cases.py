@@ -116,9 +116,10 @@ class ExportReadySession:
             except verdict.PYTESTS_OWN:
                 raise
             except verdict.FAULTS as error:
-                item.stash[READINESS] = fault(error, name=name, scenario=scenario)
+                readiness = fault(error, name=name, scenario=scenario)
+                item.stash[READINESS] = readiness.relative_to(self.config.rootpath)
                 raise
-        item.stash[READINESS] = readiness
+        readiness = item.stash[READINESS] = readiness.relative_to(self.config.rootpath)
         verdict.settle(readiness, options, expect_failures=not self.config.getoption("runxfail"))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -11,27 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_exportready.assertions import (
         assert_batchnorm_frozen as assert_batchnorm_frozen,
-    )
-    from pytest_exportready.assertions import (
         assert_ddp_hooks_emptied as assert_ddp_hooks_emptied,
-    )
-    from pytest_exportready.assertions import (
         assert_devices_consistent as assert_devices_consistent,
-    )
-    from pytest_exportready.assertions import (
         assert_export_ready as assert_export_ready,
-    )
-    from pytest_exportready.assertions import (
         assert_grad_scaler_cleared as assert_grad_scaler_cleared,
-    )
-    from pytest_exportready.assertions import (
         assert_no_residual_gradients as assert_no_residual_gradients,
-    )
-    from pytest_exportready.assertions import (
         assert_no_training_mode as assert_no_training_mode,
     )
-    from pytest_exportready.case import ExportCase as ExportCase
-    from pytest_exportready.case import export_ready as export_ready
+    from pytest_exportready.case import ExportCase as ExportCase, export_ready as export_ready
     from pytest_exportready.finding import Finding as Finding
     from pytest_exportready.prepare import prepare_for_export as prepare_for_export
     from pytest_exportready.readiness import Readiness as Readiness

@@ -9,8 +9,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Literal
 
-from pytest_exportready.readiness import Outcome as StageOutcome
-from pytest_exportready.readiness import Readiness
+from pytest_exportready.readiness import Outcome as StageOutcome, Readiness
 from pytest_exportready.report import budget, record
 
 Outcome = Literal["passed", "failed", "infra", "skipped", "xfailed", "missing"]

@@ -43,8 +43,7 @@ def one_model(declared: Any, stem: Path) -> None:
     import torch
 
     from pytest_exportready.case import CaseOptions, as_case
-    from pytest_exportready.proof.dynamic import declared as dims_of
-    from pytest_exportready.proof.dynamic import dynamic_shapes
+    from pytest_exportready.proof.dynamic import declared as dims_of, dynamic_shapes
     from pytest_exportready.proof.pytree import flatten
     from pytest_exportready.proof.variation import resized, variations
     from pytest_exportready.stages.shapes import _sizes, _symbols

@@ -74,6 +74,14 @@ def _prefixes(model: nn.Module, checkpoint: Mapping[str, Any]) -> Iterator[Findi
     if parameters <= keys or not keys:
         return
     own = {"n_averaged"} if isinstance(model, AveragedModel) else set()
+    for prefix in PREFIXES:  # at the front of every name; the user may have a child called module besides
+        if parameters <= {key.removeprefix(prefix) for key in keys if key.startswith(prefix)} <= known:
+            yield RULE.error(
+                min(keys),
+                f"the checkpoint's names begin with {prefix}, the model's do not: loading by name misses all.",
+                f'{{name.removeprefix("{prefix}"): value for name, value in checkpoint.items()}}',
+            )
+            return
     for prefixes in (*((prefix,) for prefix in PREFIXES), PREFIXES):
         bare_keys, bare_known = _without(prefixes, keys - own), _without(prefixes, known - own)
         if bare_keys != keys - own and parameters <= bare_keys <= known:

@@ -10,7 +10,7 @@ import torch
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.preserve import Change
-from pytest_exportready.proof.pytree import distinct, flatten, named_leaves
+from pytest_exportready.proof.pytree import distinct, named_leaves
 from pytest_exportready.proof.tolerance import Tolerance, compare
 from pytest_exportready.stage import Stage, Trial
 from pytest_exportready.text import exception_text
@@ -75,7 +75,7 @@ def run(trial: Trial) -> Iterator[Finding]:
     if not repeated.agree and not nan and not case.allow_mutation:
         yield _unstable(trial, first, changes)
     if case.golden is not None:
-        against = compare(_leaves_like(case.golden), _leaves_like(first), Tolerance(relative=case.golden_tolerance))
+        against = compare(*_aligned(case.golden, first), Tolerance(relative=case.golden_tolerance))
         trial.facts["golden_largest"] = against.largest
         if not against.agree:
             yield GOLDEN.error(
@@ -113,8 +113,11 @@ def _patched_forward(trial: Trial) -> str:
     )
 
 
-def _leaves_like(output: object) -> list[object]:
-    return list(flatten(distinct(output))[0])
+def _aligned(golden: object, output: object) -> tuple[list[object], list[object]]:
+    """Leaves of both: by path where they have the same paths (a dict may be ordered otherwise), else in order."""
+    recorded, given = dict(named_leaves(distinct(golden))), dict(named_leaves(output))
+    paths = given if given.keys() == recorded.keys() else recorded
+    return [recorded[path] for path in paths], list(given.values())
 
 
 def _has_nan(leaf: torch.Tensor) -> bool:

@@ -13,7 +13,9 @@ from pytest_exportready.check import Subject
 from pytest_exportready.diagnose import Failure, diagnose
 from pytest_exportready.failure import stack_place
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.graph.frozen_weights import FrozenWeight, frozen_weights
 from pytest_exportready.module.preserve import preserved
+from pytest_exportready.names import counted, few
 from pytest_exportready.prepare import prepare
 from pytest_exportready.proof.dynamic import by_name, dynamic_shapes, name_arguments
 from pytest_exportready.proof.pytree import distinct, flatten
@@ -33,6 +35,13 @@ FAKE_CONSTANT = Rule(
     "ER121",
     "no_fake_constant",
     "The program stores a FakeTensor, a tensor without data, as a constant: what it computes has no values.",
+)
+WEIGHTS = Rule(
+    "ER123",
+    "weights_stay_weights",
+    "A parameter that forward reaches through a plain list, dict or attribute is no weight for the program but an "
+    "anonymous constant: loading new weights by name changes nothing. A layer in a plain list is unknown to "
+    "parameters() besides: it was never trained nor saved. Use nn.ModuleList, nn.ParameterList, or the attribute itself.",
 )
 SPEC = Rule(
     "ER122",
@@ -58,6 +67,7 @@ def run(trial: Trial) -> Iterator[Finding]:
                 yield diagnose(Failure(error, subject.model, trial))
                 return
             left = [change.where for change in clean.changes() if _holds_fake(change.now)]
+            frozen = list(frozen_weights(program, subject.model))
         _own_storage(program)
     trial.program = program
     trial.facts["nodes"] = len(program.graph.nodes)
@@ -67,6 +77,7 @@ def run(trial: Trial) -> Iterator[Finding]:
             f"torch.export left FakeTensors on the module: {', '.join(left[:5])}; they were taken away again",
             "export a copy of the module, or assign these attributes outside forward",
         )
+    yield from _frozen(frozen)
     for name, value in program.constants.items():
         if is_fake(value):
             file, line = _first_use(program, name)
@@ -79,6 +90,25 @@ def run(trial: Trial) -> Iterator[Finding]:
                 file=file,
                 line=line,
             )
+
+
+def _frozen(weights: list[FrozenWeight]) -> Iterator[Finding]:
+    aliases = [f"{weight.place} is {weight.registered}" for weight in weights if weight.registered]
+    if aliases:
+        yield WEIGHTS.error(
+            few(aliases),
+            f"forward reads {counted(len(aliases), 'parameter')} through an alias, a constant in the program",
+            "read the parameter itself (self.w) in forward, or export with strict=True",
+        )
+    hidden = [weight for weight in weights if not weight.registered]
+    if hidden:
+        tell = WEIGHTS.error if any(weight.trained for weight in hidden) else WEIGHTS.warning
+        yield tell(
+            few(weight.place for weight in hidden),
+            f"{counted(len(hidden), 'weight')} registered nowhere: not in parameters(), not in the state dict, "
+            "constants in the program",
+            "keep layers in nn.ModuleList or nn.ModuleDict, parameters in nn.ParameterList",
+        )
 
 
 def _export(trial: Trial, module: torch.nn.Module) -> ExportedProgram:
@@ -130,4 +160,4 @@ def _first_use(program: ExportedProgram, constant: str) -> tuple[str, int]:
     return "", 0
 
 
-STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, SPEC))
+STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, SPEC))

@@ -11,7 +11,7 @@ from torch import nn
 
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.proof.pytree import distinct, flatten, unflatten
+from pytest_exportready.proof.pytree import flatten, map_tensors
 from pytest_exportready.proof.tolerance import Comparison, Tolerance, compare
 from pytest_exportready.proof.truth import Call
 from pytest_exportready.proof.variation import variations
@@ -44,14 +44,14 @@ NOT_VACUOUS = Rule(
 def run(trial: Trial) -> Iterator[Finding]:
     tolerance = tolerance_of(trial)
     results: list[Comparison] = []
-    answers: list[Any] = []  # the truth's first answer to each input
+    answers: list[Any] = []  # the truth's answers, that to the example first
     for what, calls in _sequences(trial):
         try:
             expected = trial.truth.sequence(calls)
         except Exception as error:
             yield _eager_fails(what, error)
             continue
-        answers.append(expected[0])
+        answers += expected
         found = yield from _compare(trial, what, calls, expected, tolerance, results)
         if found:
             break
@@ -62,7 +62,7 @@ def run(trial: Trial) -> Iterator[Finding]:
             yield from _compare(trial, "fresh random inputs", [fresh], [answer], tolerance, results)
     trial.facts |= summary(results)
     if answers and results and all(r.agree for r in results):
-        yield from _vacuous(trial, answers, lambda answer: _accepts(results, answers[0], answer, tolerance))
+        yield from _vacuous(trial, answers, lambda expected, answer: _accepts(results, expected, answer, tolerance))
 
 
 def tolerance_of(trial: Trial) -> Tolerance:
@@ -167,17 +167,15 @@ def _accepts(results: list[Comparison], expected: Any, answer: Any, tolerance: T
     return result.bitwise if exact else result.agree
 
 
-def _vacuous(trial: Trial, answers: list[Any], accepted: Callable[[Any], bool]) -> Iterator[Finding]:
-    leaves, spec = flatten(distinct(answers[0]))
-    zeros = unflatten([torch.zeros_like(x) if isinstance(x, torch.Tensor) else x for x in leaves], spec)
-    if accepted(zeros):
+def _vacuous(trial: Trial, answers: list[Any], accepted: Callable[[Any, Any], bool]) -> Iterator[Finding]:
+    if all(accepted(answer, map_tensors(torch.zeros_like, answer)) for answer in answers):
         message = "an all-zero output passes the same comparison: it proves nothing"
         yield NOT_VACUOUS.error("output", message, "give inputs with a non-zero answer, or a tighter tolerance")
         return
     tried = 0
     for answer in _other_answers(trial, answers[1:]):
         tried += 1
-        if not accepted(answer):
+        if not accepted(answers[0], answer):
             return
     if tried:
         message = f"the output for {tried} other inputs passes the same comparison: it proves nothing"

@@ -90,6 +90,16 @@ def as_case(returned: object) -> ExportCase:
     for position, pair in enumerate(returned.more_inputs):
         if not _is_call(pair):
             raise CaseError(f"more_inputs[{position}] is {_shape_of(pair)}, not a pair (args, kwargs)")
+    for name in ("checkpoint", "training_state"):
+        stated = getattr(returned, name)
+        if not isinstance(stated, Mapping) and (stated is not None or name == "training_state"):
+            raise CaseError(f"{name} is {_shape_of(stated)}, not a dict: load it first if it is a file")
+    if returned.target_device is not None:
+        try:
+            torch.device(returned.target_device)
+        except (RuntimeError, TypeError) as error:
+            shown = _shown(returned.target_device)
+            raise CaseError(f'target_device={shown}: accepted is a device of torch, such as "cuda"') from error
     values = {f.name: getattr(returned, f.name) for f in fields(ExportCase)}
     return ExportCase(**{**values, "args": tuple(returned.args)})
 

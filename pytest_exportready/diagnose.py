@@ -74,7 +74,8 @@ def diagnose(failure: Failure) -> Finding:
             return finding
     file, line = failure.place
     message = f"torch.export ({failure.trial.mode}) raised {exception_text(failure.error)}"
-    return UNCLASSIFIED.error("", message, "mend the line named, or keep it out of forward", file=file, line=line)
+    fix = "mend the line named, or keep it out of forward" if file else "run torch.export.export(model, args) by hand"
+    return UNCLASSIFIED.error("", message, fix, file=file, line=line)
 
 
 def _message(error: BaseException) -> str:

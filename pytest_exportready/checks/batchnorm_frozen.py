@@ -8,7 +8,8 @@ eval mode it uses ``running_mean`` and ``running_var``: where these are not fini
 model's, which are not those of the averaged weights; a count of batches equal to ``n_averaged`` gives the copy away,
 ``update_bn`` leaves the number of its own batches. Never-updated statistics are an error
 where something shows that the model was trained (another norm's count, the averaged model's count, an
-optimizer state, a bias that is no constant any more), a warning otherwise. SyncBatchNorm and
+optimizer state, a bias that is no constant any more), a warning otherwise; a norm that forward does not call (a head
+of another task) is only mentioned. SyncBatchNorm and
 ``momentum=None`` are ordinary in eval mode; ``track_running_stats=False`` has no statistics at all.
 
 Bad:  ``ema = AveragedModel(net); ...; export(ema.eval())``
@@ -29,6 +30,7 @@ from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.readable import all_equal_to, all_finite, readable
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
+from pytest_exportready.proof.truth import Truth
 from pytest_exportready.torch_internals import is_batchnorm, is_norm
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
             f"running statistics of {counted(len(broken), 'norm')} not finite, or negative: {few(broken)}.",
             f"reset_running_stats() on them, then {RETRAIN_STATISTICS}",
         )
-    yield from _judge_untouched(model, tracking, subject.training_state)
+    yield from _judge_untouched(subject, model, tracking)
     yield from _judge_copied(model)
     if batchwise:
         yield RULE.warning(
@@ -70,13 +72,21 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _judge_untouched(
-    model: nn.Module, tracking: Mapping[str, Norm], training_state: Mapping[str, Any]
-) -> Iterator[Finding]:
+def _judge_untouched(subject: Subject, model: nn.Module, tracking: Mapping[str, Norm]) -> Iterator[Finding]:
     untouched = [name for name, norm in tracking.items() if _untouched(norm)]
     if not untouched:
         return
-    proof = _trained(model, tracking, training_state)
+    idle = _idle(subject, {name: tracking[name] for name in untouched})
+    if idle:
+        yield RULE.info(
+            idle[0],
+            f"running statistics of {counted(len(idle), 'norm')} never updated, and never used by forward on the "
+            f"example inputs: {few(idle)}.",
+        )
+    untouched = [name for name in untouched if name not in idle]
+    if not untouched:
+        return
+    proof = _trained(model, tracking, subject.training_state)
     moved = [name for name in untouched if _bias_moved(tracking[name])]
     if proof or moved:
         guilty = untouched if proof else moved
@@ -95,6 +105,20 @@ def _judge_untouched(
             "Nothing shows that this model was trained.",
             RETRAIN_STATISTICS,
         )
+
+
+def _idle(subject: Subject, norms: Mapping[str, Norm]) -> list[str]:
+    """Those of ``norms`` that forward does not call on the example inputs; none where it does not run."""
+    called: set[nn.Module] = set()
+    handles = [norm.register_forward_pre_hook(lambda norm, _: called.add(norm)) for norm in norms.values()]
+    try:
+        Truth(subject.model).answer((subject.args, subject.kwargs))
+    except Exception:
+        return []
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [name for name, norm in norms.items() if norm not in called]
 
 
 def _judge_copied(model: nn.Module) -> Iterator[Finding]:

@@ -26,8 +26,12 @@ from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.graph.nodes import argument, calls, owner, source
 from pytest_exportready.module.mode import mode_sensitive
+from pytest_exportready.module.preserve import preserved
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
+from pytest_exportready.proof.global_state import global_state_kept
+from pytest_exportready.proof.tolerance import Tolerance, compare
+from pytest_exportready.proof.truth import run
 
 RULE = Rule("ER301", "no_training_mode")
 
@@ -45,11 +49,32 @@ def inspect(subject: Subject) -> Iterator[Finding]:
             f"{count} left in training mode, where the result differs from eval mode: {named}.",
             "model.eval() before the export",
         )
+    elif training and _differs(model, subject):
+        yield RULE.error(
+            "",
+            f"{counted(len(training), 'module')} left in training mode, and the output on the example inputs is "
+            "another one in eval mode.",
+            "model.eval() before the export",
+        )
     elif training:
         yield RULE.info(
             next(iter(training)),
             f"{counted(len(training), 'module')} in training mode, none of which behaves differently in it.",
         )
+
+
+def _differs(model: nn.Module, subject: Subject) -> bool:
+    """Whether the mode shows in the output all the same: a function that forward calls may ask for it, too."""
+    call = (subject.args, subject.kwargs)
+    answers = []
+    try:
+        for evaluates in (False, True):
+            with preserved(model), global_state_kept():
+                torch.manual_seed(0)
+                answers += run(model.eval() if evaluates else model, [call])
+    except Exception:
+        return False  # stage eager tells why it does not run
+    return not compare(*answers, Tolerance()).agree
 
 
 def inspect_program(program: ExportedProgram) -> Iterator[Finding]:

@@ -34,6 +34,26 @@ class Truth:
     def answer(self, call: Call) -> Any:
         return self.sequence([call])[0]
 
+    def answer_with(self, where: str, value: Any, call: Call) -> Any:
+        """Answer to ``call`` of the module with its Python attribute ``where`` set to ``value``.
+
+        Raises what following ``where`` raises when it does not lead to an attribute or an entry of a dict.
+        """
+        trained = self._trained
+        try:
+            self.module.eval()
+            *way, last = where.split(".")
+            owner: Any = self.module
+            for part in way:
+                owner = owner[part] if isinstance(owner, dict) else getattr(owner, part)
+            if isinstance(owner, dict):
+                owner[last] = value
+            else:
+                setattr(owner, last, value)
+            return run(self.module, [call])[0]
+        finally:
+            trained.restore()
+
     def sequence(self, calls: Iterable[Call]) -> list[Any]:
         """Answers to ``calls``, one after the other, each on the state that the one before left."""
         return self.observe(calls, changes=False)[0]

@@ -53,6 +53,9 @@ NUMBERS = Rule(
 )
 
 
+_MUCH_LATER = 10**6  # calls
+
+
 def run(trial: Trial) -> Iterator[Finding]:
     case, truth = trial.case, trial.truth
     call = (case.args, case.kwargs)
@@ -74,6 +77,8 @@ def run(trial: Trial) -> Iterator[Finding]:
     trial.facts["eager_bitwise"] = repeated.bitwise
     if not repeated.agree and not nan and not case.allow_mutation:
         yield _unstable(trial, first, changes)
+    elif not nan and not case.allow_mutation:
+        yield from _counting(trial, first, changes)
     if case.golden is not None:
         against = compare(*_aligned(case.golden, first), Tolerance(relative=case.golden_tolerance))
         trial.facts["golden_largest"] = against.largest
@@ -104,6 +109,25 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
         "two equal calls give different outputs: the eval forward is random",
         "guard the noise or dropout with `if self.training:` (F.dropout needs training=self.training)",
     )
+
+
+def _counting(trial: Trial, first: object, changes: list[Change]) -> Iterator[Finding]:
+    """Python numbers that every call moves, and on which the answer will depend although it did not yet."""
+    call = (trial.case.args, trial.case.kwargs)
+    for change in changes:
+        if type(change.now) not in (int, float):
+            continue
+        try:
+            later = trial.truth.answer_with(change.where, change.now + _MUCH_LATER, call)
+        except Exception:
+            continue  # no number for any value, such as a place in a list
+        if not compare(first, later, Tolerance()).agree:
+            yield STATELESS.error(
+                change.where,
+                "every call changes this Python number, and the answer depends on it later on: the program keeps "
+                "one value",
+                f"guard the update of {change.where} with `if self.training:`, or decide outside forward",
+            )
 
 
 def _patched_forward(trial: Trial) -> str:

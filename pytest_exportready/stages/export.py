@@ -41,7 +41,7 @@ WEIGHTS = Rule(
     "weights_stay_weights",
     "A parameter that forward reaches through a plain list, dict or attribute is no weight for the program but an "
     "anonymous constant: loading new weights by name changes nothing. A layer in a plain list is unknown to "
-    "parameters() besides: it was never trained nor saved. Use nn.ModuleList, nn.ParameterList, or the attribute itself.",
+    "parameters() besides: it was never trained nor saved.",
 )
 SPEC = Rule(
     "ER122",

@@ -118,7 +118,7 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
         reply = first = LOADER.ask(request, SECONDS)
         for imports in _imports(trial) if "error" in first else []:
             Path(request["reply"]).unlink()
-            reply = LOADER.ask({**request, "imports": imports, "sys_path": [p for p in sys.path if p]}, SECONDS)
+            reply = LOADER.ask({**request, "imports": imports, "sys_path": _search_path(imports)}, SECONDS)
             if "error" not in reply:
                 names = ", ".join(imports)
                 message = f"the program loads only after `import {names}`"
@@ -158,6 +158,19 @@ def _imports(trial: Trial) -> list[list[str]]:
     owners = _importable(kind.__module__ for kind in classes)
     both = _importable([*owners, *(type(m).__module__ for m in trial.truth.module.modules())])
     return [names for names in ([owners] if owners == both else [owners, both]) if names]
+
+
+def _search_path(imports: list[str]) -> list[str]:
+    """Where Python looks here, and where ``imports`` lie: pytest imports a test file from anywhere."""
+    roots = []
+    for name in imports:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            path = Path(file).with_suffix("")
+            path = path.parent if path.name == "__init__" else path
+            if path.parts[-name.count(".") - 1 :] == tuple(name.split(".")):
+                roots.append(str(path.parents[name.count(".")]))
+    return list(dict.fromkeys(p for p in [*sys.path, *roots] if p))
 
 
 def _importable(modules: Iterable[str]) -> list[str]:

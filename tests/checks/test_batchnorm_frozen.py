@@ -139,3 +139,26 @@ def test_without_statistics_it_is_said_as_what_it_is() -> None:
 
 def test_statistics_without_values_do_not_break_it() -> None:
     assert findings(net(nn.BatchNorm1d(4)).to("meta").eval()) == []
+
+
+class TwoHeads(nn.Module):
+    """``head`` says which of two heads, each with a norm, forward uses."""
+
+    def __init__(self, *used: str) -> None:
+        super().__init__()
+        self.heads = nn.ModuleDict({name: net(nn.BatchNorm1d(4)) for name in ("a", "b")})
+        self.used = used
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([self.heads[name](x) for name in self.used])
+
+
+def test_a_norm_that_forward_does_not_use_is_only_mentioned() -> None:
+    """A head of another task has no part in the program; where forward cannot be run, nobody knows."""
+    model = trained(TwoHeads("a"))
+    assert judge(model, args=(torch.randn(2, 3),)) == [("info", "heads.b.1")]
+    assert judge(model, args=(torch.randn(2, 9),)) == [("error", "heads.b.1")]
+    assert judge(model) == [("error", "heads.b.1")]
+    model.used = ("a", "b")
+    assert judge(model, args=(torch.randn(2, 3),)) == [("error", "heads.b.1")]
+    assert not any(module._forward_pre_hooks for module in model.modules())

@@ -166,3 +166,20 @@ def test_forward_hooks_are_mentioned_and_left() -> None:
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_torchs_own_forward_hooks_are_not_mentioned() -> None:
     assert judge(nn.utils.weight_norm(nn.Linear(2, 2))) == []
+
+
+def test_prefix_before_the_users_own_child_called_module() -> None:
+    """A checkpoint of the wrapper around a model that has a child ``module`` of its own."""
+
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = nn.Linear(2, 2)
+            self.head = nn.Linear(2, 1)
+
+    model = Own().eval()
+    state = model.state_dict()
+    assert list(inspect(Subject(model, checkpoint=state))) == []
+    (finding,) = inspect(Subject(model, checkpoint={f"module.{name}": value for name, value in state.items()}))
+    assert finding.severity == "error"
+    assert 'removeprefix("module.")' in finding.fix

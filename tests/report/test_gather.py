@@ -183,9 +183,9 @@ def test_reasons(results: dict[str, TestResult]) -> None:
         "test_setup": "setup: RuntimeError: no port",
         "test_teardown": "teardown: RuntimeError: did not close",
         "test_both": "AssertionError: in the call assert 0",
-        "test_unready": "net: [ER1 sound] is not Fix: mend it",
+        "test_unready": "net: [ER1 sound] is not. Fix: mend it",
         "test_infra": "parity: no memory",
-        "test_unready_yet_passing": "net: [ER1 sound] is not Fix: mend it",
+        "test_unready_yet_passing": "net: [ER1 sound] is not. Fix: mend it",
     }
 
 

@@ -71,7 +71,7 @@ def test_what_consumers_read(run: Run, tmp_path: Path) -> None:
     }
     told = {prop.get("name"): prop.get("value") for prop in cases["test_vit"].iter("property")}
     assert told["exportready.stage.inspect"] == "failed 0.250 s"
-    assert told["exportready.finding.1"] == ("net.bn1: [ER302 batchnorm_frozen] is in training mode Fix: model.eval()")
+    assert told["exportready.finding.1"] == ("net.bn1: [ER302 batchnorm_frozen] is in training mode. Fix: model.eval()")
 
 
 def test_every_budget_and_number_format_holds(hostile_run: Run, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_table_findings_files_verdict(run: Run) -> None:
         "gan   skipped: needs 2 GPUs",
         "",
         "vit at inspect  tests/test_export.py::test_vit",
-        "  net.bn1: [ER302 batchnorm_frozen] is in training mode Fix: model.eval()",
+        "  net.bn1: [ER302 batchnorm_frozen] is in training mode. Fix: model.eval()",
         "gpt  tests/test_export.py::test_gpt",
         "  worker 'gw0' crashed",
         "old  tests/test_export.py::test_old",

@@ -72,9 +72,9 @@ def test_one_line_a_case(project: Project) -> None:
 
 def test_verbose_and_quiet_lines_are_pytests(project: Project) -> None:
     project.write("@export_ready(stages=['train'])\ndef test_x(): return ready()")
-    project.run("-v").stdout.fnmatch_lines(["test_cases.py::test_x train inspect * PASSED *[[]100%]"])
+    project.run("-v").stdout.fnmatch_lines(["test_cases.py::test_x train inspect PASSED *[[]100%]"])
     live = project.run("--log-cli-level=INFO")
-    live.stdout.fnmatch_lines(["test_cases.py::test_x train inspect * PASSED*"])
+    live.stdout.fnmatch_lines(["test_cases.py::test_x train inspect PASSED*"])
     assert "[1/1]" not in live.stdout.str()
     quiet = project.run("-q")
     assert quiet.outlines[0].split() == [".", "[100%]"]

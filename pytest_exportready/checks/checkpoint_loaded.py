@@ -1,0 +1,83 @@
+"""The checkpoint that is meant to ship is what the model holds.
+
+``load_state_dict(..., strict=False)`` skips every name that does not match and says so only in what it returns:
+the layer keeps its random weights, the export is clean, and the program answers nonsense in full agreement with the
+module. Compared are names, shapes and values of the parameters, and of the buffers that the checkpoint has, in the
+model's own dtype. A tied weight needs one of its names only; what else the checkpoint holds does not matter.
+
+Bad:  ``model.load_state_dict(checkpoint, strict=False)``
+Good: ``model.load_state_dict(checkpoint)``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from pytest_exportready.check import Check, Subject
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.preserve import equal_bits
+from pytest_exportready.module.readable import readable
+from pytest_exportready.module.wrappers import unwrap
+from pytest_exportready.names import counted, few
+
+RULE = Rule("ER306", "checkpoint_loaded")
+
+LOAD = "model.load_state_dict(checkpoint), strict as by default, before the export"
+
+
+def inspect(subject: Subject) -> Iterator[Finding]:
+    saved = subject.checkpoint
+    if not saved:
+        return
+    model = unwrap(subject.model)[0]
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    known = {id(parameters[name]) for name in parameters if name in saved}
+    missing = [name for name, parameter in parameters.items() if id(parameter) not in known]
+    if missing:
+        yield RULE.error(
+            missing[0],
+            f"the checkpoint has no value for {counted(len(missing), 'parameter')}: {few(missing)}.",
+            LOAD,
+        )
+    state = {**parameters, **dict(model.named_buffers(remove_duplicate=False))}
+    other = [name for name, tensor in state.items() if name in saved and _differs(tensor, saved[name])]
+    if other:
+        yield RULE.error(
+            other[0],
+            f"{counted(len(other), 'tensor')} of the model not as in the checkpoint: {few(other)}.",
+            LOAD,
+        )
+
+
+def _differs(own: torch.Tensor, saved: object) -> bool:
+    if not isinstance(saved, torch.Tensor) or not readable(own) or not readable(saved):
+        return False
+    if own.layout != torch.strided or saved.layout != torch.strided:
+        return False
+    if own.shape != saved.shape:
+        return True
+    return not equal_bits(own.detach(), saved.detach().to(own.device, own.dtype))
+
+
+def _net(**changes: torch.Tensor) -> Subject:
+    model = nn.Linear(2, 2).eval()
+    saved = {name: value.clone() for name, value in model.state_dict().items()}
+    return Subject(model, (torch.ones(1, 2),), checkpoint={**saved, **changes})
+
+
+def _renamed() -> Subject:
+    model = nn.Linear(2, 2).eval()
+    saved = {f"head.{name}": value for name, value in model.state_dict().items()}
+    return Subject(model, (torch.ones(1, 2),), checkpoint=saved)
+
+
+CHECK = Check(
+    rule=RULE,
+    inspect=inspect,
+    good=(_net, lambda: _net(step=torch.tensor(3)), lambda: Subject(nn.Linear(2, 2).eval(), (torch.ones(1, 2),))),
+    bad=(lambda: _net(bias=torch.ones(2)), lambda: _net(bias=torch.ones(3)), _renamed),
+    requires=("ddp_hooks_emptied",),
+)

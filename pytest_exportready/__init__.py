@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_exportready.assertions import (
         assert_batchnorm_frozen as assert_batchnorm_frozen,
+        assert_checkpoint_loaded as assert_checkpoint_loaded,
         assert_ddp_hooks_emptied as assert_ddp_hooks_emptied,
         assert_devices_consistent as assert_devices_consistent,
         assert_export_ready as assert_export_ready,
@@ -31,6 +32,7 @@ _HOME = {
     "Finding": "finding",
     "Readiness": "readiness",
     "assert_batchnorm_frozen": "assertions",
+    "assert_checkpoint_loaded": "assertions",
     "assert_ddp_hooks_emptied": "assertions",
     "assert_devices_consistent": "assertions",
     "assert_export_ready": "assertions",

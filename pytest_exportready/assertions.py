@@ -54,6 +54,7 @@ def _assertion(name: str) -> Assertion:
 
 
 assert_batchnorm_frozen = _assertion("batchnorm_frozen")
+assert_checkpoint_loaded = _assertion("checkpoint_loaded")
 assert_ddp_hooks_emptied = _assertion("ddp_hooks_emptied")
 assert_devices_consistent = _assertion("devices_consistent")
 assert_no_residual_gradients = _assertion("no_residual_gradients")

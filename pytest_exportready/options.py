@@ -73,5 +73,8 @@ def _check(options: Options) -> None:
     for name, path in (("junit", options.junit), ("html", options.html)):
         if os.path.exists(path) and not os.path.isfile(path):
             raise pytest.UsageError(f"--export-ready-{name}={path}: is not a file. Fix: name a file to write")
+        above = next((folder for folder in path.parents if os.path.lexists(folder)), path.root)
+        if not os.path.isdir(above):  # told now, not when every case has run
+            raise pytest.UsageError(f"--export-ready-{name}={path}: {above} is no folder. Fix: name another path")
     if options.junit == options.html:
         raise pytest.UsageError(f"--export-ready-junit and --export-ready-html are both {options.html}: give two files")

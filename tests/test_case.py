@@ -51,6 +51,10 @@ REFUSED = [
     (ExportCase(NET, (X,), more_inputs=X), "more_inputs"),
     (ExportCase(NET, (X,), more_inputs=[(X, {})]), "more_inputs[0]"),
     (ExportCase(NET, (X,), kwargs={3: X}), "names"),
+    (ExportCase(NET, (X,), checkpoint="weights.pt"), "checkpoint is a str, not a dict"),
+    (ExportCase(NET, (X,), training_state=None), "training_state is None, not a dict"),
+    (ExportCase(NET, (X,), target_device="gpu"), "target_device='gpu'"),
+    (ExportCase(NET, (X,), target_device=["cuda"]), "target_device=['cuda']"),
 ]
 
 

@@ -64,6 +64,7 @@ def test_addopts(pytester: pytest.Pytester) -> None:
         ("--export-ready-junit=.", "is not a file"),
         ("--export-ready-html=", "is not a file"),
         ("--export-ready-junit=/dev/null", "is not a file"),
+        ("--export-ready-html=/dev/null/page/report.html", "/dev/null is no folder"),
         ("--export-ready-junit=exportready/report.html", "give two files"),
     ],
 )

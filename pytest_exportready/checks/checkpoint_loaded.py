@@ -30,12 +30,12 @@ LOAD = "model.load_state_dict(checkpoint), strict as by default, before the expo
 
 def inspect(subject: Subject) -> Iterator[Finding]:
     saved = subject.checkpoint
-    if not saved:
+    if saved is None:
         return
     model = unwrap(subject.model)[0]
     parameters = dict(model.named_parameters(remove_duplicate=False))
     known = {id(parameters[name]) for name in parameters if name in saved}
-    missing = [name for name, parameter in parameters.items() if id(parameter) not in known]
+    missing = [name for name, p in parameters.items() if id(p) not in known and not p.is_meta]
     if missing:
         yield RULE.error(
             missing[0],

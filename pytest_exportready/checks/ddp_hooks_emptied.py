@@ -78,7 +78,7 @@ def _prefixes(model: nn.Module, checkpoint: Mapping[str, Any]) -> Iterator[Findi
         if parameters <= {key.removeprefix(prefix) for key in keys if key.startswith(prefix)} <= known:
             yield RULE.error(
                 min(keys),
-                f"the checkpoint's names begin with {prefix}, the model's do not: loading by name misses all.",
+                f"the checkpoint's names contain {prefix} in front, the model's do not: loading by name misses all.",
                 f'{{name.removeprefix("{prefix}"): value for name, value in checkpoint.items()}}',
             )
             return

@@ -66,7 +66,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
 def _differs(model: nn.Module, subject: Subject) -> bool:
     """Whether the mode shows in the output all the same: a function that forward calls may ask for it, too."""
     call = (subject.args, subject.kwargs)
-    answers = []
+    answers: list[object] = []
     try:
         for evaluates in (False, True):
             with preserved(model), global_state_kept():
@@ -74,7 +74,8 @@ def _differs(model: nn.Module, subject: Subject) -> bool:
                 answers += run(model.eval() if evaluates else model, [call])
     except Exception:
         return False  # stage eager tells why it does not run
-    return not compare(*answers, Tolerance()).agree
+    given, evaluated = answers
+    return not compare(given, evaluated, Tolerance()).agree
 
 
 def inspect_program(program: ExportedProgram) -> Iterator[Finding]:

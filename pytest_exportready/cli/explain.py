@@ -11,6 +11,7 @@ from inspect import cleandoc
 
 from pytest_exportready.cli import Command
 from pytest_exportready.finding import Rule
+from pytest_exportready.text import plain
 
 LONE_RULES = ("diagnose", "runner", "session.verdict")
 """Modules that are neither check, stage nor diagnosis, and have rules of their own."""
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         codes = [names.get(match, match) for match in close]
         told = ", ".join(f"{match} ({rules[match][0]})" for match in codes)
         hint = f"Did you mean {told}?" if told else "`exportready explain` lists them all."
-        print(f"exportready explain: no such code: {wanted}. {hint}", file=sys.stderr)
+        print(f"exportready explain: no such code: {plain(wanted, 80)}. {hint}", file=sys.stderr)
         return 2
     name, text = rules[code]
     print(f"{code} {name}\n\n{text.strip() or 'No documentation.'}")

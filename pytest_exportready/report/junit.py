@@ -154,7 +154,9 @@ def _read(path: Path) -> Run:
         raise JUnitError(f"{path}: not well-formed XML, perhaps cut off: {error}") from error
     except junitparser.JUnitXmlError as error:
         raise JUnitError(f"{path}: not a JUnit report: no testsuites or testsuite at its root") from error
-    except (ValueError, LookupError, RecursionError) as error:
+    except RecursionError as error:
+        raise JUnitError(f"{path}: its elements are nested too deeply for a JUnit report") from error
+    except (ValueError, LookupError) as error:
         raise JUnitError(f"{path}: {budget.line(str(error))}") from error
 
 

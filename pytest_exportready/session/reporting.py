@@ -153,18 +153,19 @@ def _did_not_run(nodeid: str) -> pytest.TestReport:
 def _properties() -> dict[str, str]:
     from pytest_exportready import __version__
 
+    here = {
+        "pytest-exportready": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import torch
-
-        return {
-            "pytest-exportready": __version__,
-            "torch": torch.__version__,
-            "torch.git_version": str(torch.version.git_version),
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-            "gpu": _gpus(),
-        }
+        try:
+            import torch
+        except Exception as error:
+            return {**here, "torch": f"cannot be imported: {exception_text(error)}"}
+        revision = str(torch.version.git_version)
+        return {**here, "torch": torch.__version__, "torch.git_version": revision, "gpu": _gpus()}
 
 
 def _gpus() -> str:

@@ -101,6 +101,13 @@ def _fix_of_saving(text: str) -> str:
     return "keep sparse and quantised tensors, and objects of your own classes, out of the state and the outputs"
 
 
+def _fix_of_loading(trial: Trial, call: Call) -> str:
+    strings = [path for path, leaf in named_leaves(trial.truth.answer(call)) if isinstance(leaf, str)]
+    if strings:
+        return f"return no strings (output{strings[0]}): torch.export.load does not read them back"
+    return "register its classes and operators in a module that can be imported"
+
+
 def _save(program: torch.export.ExportedProgram, path: Path) -> None:
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.export.save(program, path)  # a forked child cannot use CUDA
@@ -134,7 +141,7 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
         yield LOADS.error(
             "",
             f"the saved program does not load and run in a fresh process: {text}",
-            "register its classes and operators in a module that can be imported",
+            _fix_of_loading(trial, calls[0]),
         )
         return None
     return reply

@@ -35,7 +35,7 @@ def test_what_is_no_difference() -> None:
     """One name of a tied weight, no buffers, entries of others, another precision, the live state dict itself."""
     model = Tied()
     state = saved(model)
-    assert where(model, None) == where(model, {}) == where(model, model.state_dict()) == []
+    assert where(model, None) == where(model, model.state_dict()) == []
     assert where(model, OrderedDict(state, optimizer={"lr": 0.1}, epoch=3, old=torch.ones(2))) == []
     assert where(model, {name: value for name, value in state.items() if name != "head.weight"}) == []
     assert where(model, {name: value for name, value in state.items() if "running" not in name}) == []
@@ -62,6 +62,10 @@ def test_missing_or_other(name: str, value: Tensor | None, at: str) -> None:
     assert where(model, {key: given for key, given in state.items() if given is not None}) == [at]
 
 
+def test_nothing_in_it() -> None:
+    assert where(nn.Linear(2, 2), {}) == ["weight"]
+
+
 def test_values_without_data_do_not_break_it() -> None:
     model = nn.Linear(2, 2, device="meta")
-    assert where(model, saved(model)) == []
+    assert where(model, {"weight": torch.ones(2, 2)}) == []

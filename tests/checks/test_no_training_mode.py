@@ -172,3 +172,41 @@ def test_nested_graphs_are_searched() -> None:
             return F.dropout(x @ x.mT, 0.3)
 
     assert [f.severity for f in export(forward)] == ["error"]
+
+
+class AsksElsewhere(nn.Module):
+    """A function outside the class, in which nothing mentions the mode, asks for it."""
+
+    def __init__(self, function: object) -> None:
+        super().__init__()
+        self.function = function
+        self.seen = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += 1
+        return self.function(self, x)
+
+
+def _asks(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return x * 1.5 if getattr(module, "training") else x  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("function", "severity"),
+    [
+        (_asks, "error"),
+        (lambda module, x: x * 2, "info"),
+        (lambda module, x: x + torch.randn(3), "info"),
+        (lambda module, x: x * module.seen, "info"),
+        (lambda module, x: x / 0, "info"),
+        (lambda module, x: x @ x, "info"),
+    ],
+)
+def test_the_mode_that_only_shows_in_the_output(function: object, severity: str) -> None:
+    """Noise, state, NaN and a forward that fails are no sign of a mode; the module stays as it was."""
+    model = AsksElsewhere(function)
+    state = torch.get_rng_state()
+    assert [f.severity for f in inspect(Subject(model, (torch.ones(2, 3),)))] == [severity]
+    assert model.training
+    assert model.seen == 0
+    assert torch.equal(state, torch.get_rng_state())

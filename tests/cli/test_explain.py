@@ -28,6 +28,10 @@ def test_an_unknown_code_names_close_ones(capsys: pytest.CaptureFixture[str]) ->
     assert "Did you mean ER302 (batchnorm_frozen)" in capsys.readouterr().err
     assert main(["explain", "?"]) == 2
     assert "`exportready explain` lists them all" in capsys.readouterr().err
+    assert main(["explain", "\x1b[31m" + "x" * 5000]) == 2
+    told = capsys.readouterr().err
+    assert "\x1b" not in told
+    assert len(told) < 250
 
 
 def test_every_code_is_well_formed_and_documented() -> None:

@@ -168,3 +168,13 @@ def test_hostile_text(project: Project, monkeypatch: pytest.MonkeyPatch) -> None
     assert sorted(set(project.outcomes().values())) == ["failed at case", "passed"]
     assert (project.path / "exportready/junit.xml").stat().st_size < 1 << 20
     assert (project.path / "exportready/report.html").exists()
+
+
+def test_a_torch_that_cannot_be_imported(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every case fails to be collected; the reports are written and say so."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    project.write("@export_ready\ndef test_x(): return ready()\n")
+    assert project.run().ret == pytest.ExitCode.INTERRUPTED
+    monkeypatch.undo()
+    text = (project.path / "exportready" / "junit.xml").read_text()
+    assert "cannot be imported: ModuleNotFoundError" in text

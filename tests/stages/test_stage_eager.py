@@ -127,3 +127,66 @@ def test_printing_fifty_mebibytes(capfd: pytest.CaptureFixture[str]) -> None:
 
     assert export_ready_check(Net(noisy).eval(), (X,), stages=["eager"]).ready
     assert len(capfd.readouterr().out) >= 2 * (50 * 2**20 // 3)
+
+
+class Schedule:
+    def __init__(self) -> None:
+        self.step = 0
+
+
+def _after_a_thousand(net: Any, x: Tensor) -> Tensor:
+    net.calls += 1
+    return x * 2 if net.calls > 1000 else x
+
+
+def _in_a_dict(net: Any, x: Tensor) -> Tensor:
+    net.counts["step"] += 1
+    return x * min(net.counts["step"] // 50, 1)
+
+
+def _in_an_object(net: Any, x: Tensor) -> Tensor:
+    net.schedule.step += 1
+    return x * 2 if net.schedule.step > 9 else x
+
+
+def _logs(net: Any, x: Tensor) -> Tensor:
+    net.calls += 1
+    if net.calls % 100 == 0:
+        net.counts["logged"] = net.calls
+    return x * 2
+
+
+def _round_robin(net: Any, x: Tensor) -> Tensor:
+    net.calls = (net.calls + 1) % 3
+    net.seen_last = [0, 0, 0][net.calls]
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "where"),
+    [
+        (_after_a_thousand, ["calls"]),
+        (_in_a_dict, ["counts.step"]),
+        (_in_an_object, ["schedule.step"]),
+        (_logs, []),
+        (_round_robin, []),
+    ],
+)
+def test_a_counter_that_shows_only_later(function: Any, where: list[str]) -> None:
+    """Two equal calls agree, the thousandth does not; a counter for the log is no fault."""
+    net = Net(function).eval()
+    net.counts, net.schedule = {"step": 0}, Schedule()
+    errors = export_ready_check(net, (X,), stages=["eager"]).errors
+    assert [(f.code, f.where) for f in errors] == [("ER112", name) for name in where]
+    assert (net.calls, net.counts, net.schedule.step) == (0, {"step": 0}, 0)
+
+
+def test_golden_dict_in_another_order() -> None:
+    """Outputs of a dict are matched by key; a golden of another form, such as a list, by place."""
+
+    def gives(net: Any, x: Tensor) -> dict[str, Tensor]:
+        return {"b": x * 2, "a": x.sum()}
+
+    assert found(gives, golden={"a": X.sum(), "b": X * 2}) == []
+    assert found(gives, golden=[X * 2, X.sum()]) == []
+    assert [f.code for f in found(gives, golden={"a": X.sum(), "b": X * 3})] == ["ER113"]

@@ -233,3 +233,14 @@ def test_the_fast_path_of_transformer_encoder() -> None:
     assert finding.code == "ER501"
     assert "enable_nested_tensor=False" in finding.fix
     assert export_ready_check(Encoder(False).eval(), inputs, stages=STAGES).ready
+
+
+def test_zeros_on_one_input_only() -> None:
+    """A class 0, or a detector that finds nothing, is an answer: it is no proof only when nothing else is answered."""
+    negative = -X.abs() - 1
+
+    def fires(x: Tensor) -> Tensor:
+        return (x > 0).any(1)
+
+    assert codes(check(fires, negative)) == ["ER503"]
+    assert check(fires, negative, more_inputs=[((X.abs() + 1,), {})]).ready

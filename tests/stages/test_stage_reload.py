@@ -4,6 +4,7 @@ nobody."""
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import subprocess
@@ -247,3 +248,31 @@ def test_names_that_get_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     readiness = check(Net())
     assert told(readiness) == [("ER704", "error")]
     assert readiness.errors[0].where == "ema.weight"
+
+
+def test_a_class_of_a_file_that_is_not_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pytest imports test files by path, too (``--import-mode=importlib``): a module in sys.modules suffices."""
+    package = tmp_path / "shop"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "shelf.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module("shop.shelf")
+    monkeypatch.undo()
+    assert str(tmp_path) not in sys.path
+    assert reload._search_path(["shop.shelf"])[-1] == str(tmp_path)
+    assert reload._search_path(["shop"])[-1] == str(tmp_path)
+    assert str(tmp_path) not in reload._search_path(["nowhere", "sys", "__main__"])
+
+
+def test_a_string_among_the_outputs() -> None:
+    """torch.export.load does not read it back, and does not say that it is the string."""
+
+    class Named(Linear):
+        def forward(self, x: Tensor) -> Any:
+            return {"y": super().forward(x), "version": "v1"}
+
+    readiness = check(Named().eval())
+    if not readiness.ready:  # mended in some later torch
+        assert [finding.code for finding in readiness.errors] == ["ER702"]
+        assert "version" in readiness.errors[0].fix

@@ -3,7 +3,7 @@
 ``load_state_dict(..., strict=False)`` skips every name that does not match and says so only in what it returns:
 the layer keeps its random weights, the export is clean, and the program answers nonsense in full agreement with the
 module. Compared are names, shapes and values of the parameters, and of the buffers that the checkpoint has, in the
-model's own dtype. A tied weight needs one of its names only; what else the checkpoint holds does not matter.
+coarser of the two dtypes. A tied weight needs one of its names only; what else the checkpoint holds does not matter.
 
 Bad:  ``model.load_state_dict(checkpoint, strict=False)``
 Good: ``model.load_state_dict(checkpoint)``
@@ -59,7 +59,8 @@ def _differs(own: torch.Tensor, saved: object) -> bool:
         return False
     if own.shape != saved.shape:
         return True
-    return not equal_bits(own.detach(), saved.detach().to(own.device, own.dtype))
+    own, saved = own.detach(), saved.detach().to(own.device)
+    return not (equal_bits(own, saved.to(own.dtype)) or equal_bits(own.to(saved.dtype), saved))
 
 
 def _net(**changes: torch.Tensor) -> Subject:

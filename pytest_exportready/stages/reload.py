@@ -96,6 +96,8 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
 
 
 def _fix_of_saving(text: str) -> str:
+    if "namedtuple" in text:
+        return "return a dict, a plain tuple or a registered dataclass: torch.export.save writes no namedtuple"
     if "serialization name" in text or "serialized_type_name" in text:
         return 'register the class with a name: torch.export.register_dataclass(..., serialized_type_name="...")'
     return "keep sparse and quantised tensors, and objects of your own classes, out of the state and the outputs"

@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -276,3 +276,20 @@ def test_a_string_among_the_outputs() -> None:
     if not readiness.ready:  # mended in some later torch
         assert [finding.code for finding in readiness.errors] == ["ER702"]
         assert "version" in readiness.errors[0].fix
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    second: Tensor
+
+
+def test_a_namedtuple_among_the_outputs() -> None:
+    """torch.export.save does not write it: told with what to return instead."""
+
+    class Twice(Linear):
+        def forward(self, x: Tensor) -> Any:
+            return Pair(super().forward(x), x * 2)
+
+    (finding,) = check(Twice().eval()).errors
+    assert finding.code == "ER701"
+    assert "dict" in finding.fix

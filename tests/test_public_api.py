@@ -18,6 +18,7 @@ NAMES = [
     "Readiness",
     "__version__",
     "assert_batchnorm_frozen",
+    "assert_checkpoint_loaded",
     "assert_ddp_hooks_emptied",
     "assert_devices_consistent",
     "assert_export_ready",

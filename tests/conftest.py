@@ -6,6 +6,7 @@ import pytest
 from user_project import Project
 
 pytest_plugins = ["pytester"]
+collect_ignore = ["benchmarks"]
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:

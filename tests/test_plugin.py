@@ -8,7 +8,7 @@ WATCH = """
 import sys
 
 def pytest_unconfigure():
-    print("IMPORTED", sorted({"torch", "jinja2", "junitparser", "exportready_fixtures"} & set(sys.modules)))
+    print("IMPORTED", sorted({"torch", "jinja2", "junitparser", "filelock"} & set(sys.modules)))
 """
 
 MARKED = """

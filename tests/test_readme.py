@@ -39,6 +39,12 @@ def test_the_example_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ready" in capsys.readouterr().out
 
 
+def test_the_example_of_ranks_passes(tmp_path: Path) -> None:
+    (tmp_path / "test_ranks.py").write_text(PYTHON[2])
+    result = run_pytest(tmp_path, "test_ranks.py")
+    assert "1 passed" in result.stdout, result.stdout
+
+
 def test_both_first_commands_are_what_ci_runs() -> None:
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert COMMANDS[1] in ci

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 UNTRAINED = Rule(
     "ER103",
     "case_trains",
-    "The scenario could not train the case. By default the case is then judged as it was returned, and "
-    "this is a warning; "
-    "a scenario asked for by name has to train it.",
+    "The scenario could not train the case. By default the case is then judged as it was returned, and this is a "
+    "warning; a scenario asked for by name has to train it.",
 )
 Watch = Callable[[str], None]
 

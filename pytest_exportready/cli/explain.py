@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import cleandoc
+from textwrap import fill, shorten
 
 from pytest_exportready.cli import Command
 from pytest_exportready.finding import Rule
@@ -49,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     rules = documented()
     if arguments.code is None:
         for code, (name, text) in rules.items():
-            print(f"{code}  {name:<28}  {text.strip().splitlines()[0] if text.strip() else ''}")
+            summary = shorten(text.strip().split("\n\n")[0], 100, placeholder=" ...")
+            print(f"{code}  {name:<28}  {summary}")
         return 0
     wanted = str(arguments.code).strip()
     names: dict[str, str] = {name: code for code, (name, _) in rules.items()}
@@ -62,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"exportready explain: no such code: {plain(wanted, 80)}. {hint}", file=sys.stderr)
         return 2
     name, text = rules[code]
-    print(f"{code} {name}\n\n{text.strip() or 'No documentation.'}")
+    lines = [fill(line, 110) for line in text.strip().splitlines()]
+    print(f"{code} {name}\n\n" + ("\n".join(lines) or "No documentation."))
     return 0
 
 

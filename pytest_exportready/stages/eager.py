@@ -23,28 +23,24 @@ RUNS = Rule(
 REPEATS = Rule(
     "ER111",
     "eager_repeats",
-    "Two calls with the same input must give the same output. Noise, dropout that is always on, or a "
-    "shuffled order in an "
-    "eval forward make every later comparison meaningless: a seeded check hides it, an unseeded one "
+    "Two calls with the same input must give the same output. Noise, dropout that is always on, or a shuffled "
+    "order in an eval forward make every later comparison meaningless: a seeded check hides it, an unseeded one "
     "blames the export.",
 )
 STATELESS = Rule(
     "ER112",
     "eager_keeps_no_state",
-    "In eval mode an answer must not depend on what was asked before. A Python counter, a re-assigned "
-    "buffer or a running "
-    "statistic that is also updated in eval is frozen at one value, or dropped, by torch.export. A module "
-    "that is meant "
-    "to have state (a cache) says so with ExportCase(allow_mutation=True, stateful_calls=True).",
+    "In eval mode an answer must not depend on what was asked before. A Python counter, a re-assigned buffer or a"
+    " running statistic that is also updated in eval is frozen at one value, or dropped, by torch.export. A "
+    "module that is meant to have state (a cache) says so with ExportCase(allow_mutation=True, "
+    "stateful_calls=True).",
 )
 GOLDEN = Rule(
     "ER113",
     "matches_golden",
-    "The module must still give the output that was recorded at the end of training (ExportCase.golden). "
-    "A broken weight "
-    "tie, a partly loaded checkpoint or an autocast wrapper left on forward changes it, and the exported "
-    "program agrees "
-    "with the changed module.",
+    "The module must still give the output that was recorded at the end of training (ExportCase.golden). A broken"
+    " weight tie, a partly loaded checkpoint or an autocast wrapper left on forward changes it, and the exported "
+    "program agrees with the changed module.",
 )
 NUMBERS = Rule(
     "ER114",

@@ -25,11 +25,9 @@ from pytest_exportready.torch_internals import is_fake
 TRACES = Rule(
     "ER120",
     "export_leaves_no_trace",
-    "Non-strict export can leave FakeTensors on the module it was given: caches and attributes that "
-    "forward assigns then "
-    "hold tensors without data, and the next call fails or the next export bakes them in. The plugin "
-    "restores the "
-    "module; a script of yours has to export a copy or clear these attributes.",
+    "Non-strict export can leave FakeTensors on the module it was given: caches and attributes that forward "
+    "assigns then hold tensors without data, and the next call fails or the next export bakes them in. The plugin"
+    " restores the module; a script of yours has to export a copy or clear these attributes.",
 )
 FAKE_CONSTANT = Rule(
     "ER121",
@@ -39,8 +37,8 @@ FAKE_CONSTANT = Rule(
 WEIGHTS = Rule(
     "ER123",
     "weights_stay_weights",
-    "A parameter that forward reaches through a plain list, dict or attribute is no weight for the program but an "
-    "anonymous constant: loading new weights by name changes nothing. A layer in a plain list is unknown to "
+    "A parameter that forward reaches through a plain list, dict or attribute is no weight for the program but an"
+    " anonymous constant: loading new weights by name changes nothing. A layer in a plain list is unknown to "
     "parameters() besides: it was never trained nor saved.",
 )
 SPEC = Rule(

@@ -21,9 +21,8 @@ from pytest_exportready.text import exception_text
 AGREES = Rule(
     "ER501",
     "program_agrees",
-    "The exported program must give what the trained eager module gives in eval mode: structure, shapes, "
-    "dtypes, devices, "
-    "NaN and Inf places and integers exactly, floating point to the bit or within the limits of "
+    "The exported program must give what the trained eager module gives in eval mode: structure, shapes, dtypes, "
+    "devices, NaN and Inf places and integers exactly, floating point to the bit or within the limits of "
     "tolerance.py.",
 )
 RUNS = Rule(
@@ -34,9 +33,8 @@ RUNS = Rule(
 NOT_VACUOUS = Rule(
     "ER503",
     "comparison_can_fail",
-    "A comparison must be able to fail. An all-zero output and the output for another input have to be "
-    "rejected by the "
-    "same comparison (to the bit, or within the tolerance); where they are accepted, agreement proves "
+    "A comparison must be able to fail. An all-zero output and the output for another input have to be rejected "
+    "by the same comparison (to the bit, or within the tolerance); where they are accepted, agreement proves "
     "nothing.",
 )
 

@@ -36,16 +36,14 @@ AGREES = Rule("ER703", "agrees_after_reload", "The loaded program must give what
 NAMES = Rule(
     "ER704",
     "names_are_kept",
-    "The names in the program's state dict must be those of the module, before and after saving: weights "
-    "are later "
-    "replaced by name.",
+    "The names in the program's state dict must be those of the module, before and after saving: weights are "
+    "later replaced by name.",
 )
 NEEDS_IMPORT = Rule(
     "ER705",
     "loads_without_imports",
-    "Classes of inputs and outputs, and custom operators, must be registered before a program that uses "
-    "them is loaded: "
-    "whoever loads it needs that import. Information for the consumer, not a fault.",
+    "Classes of inputs and outputs, and custom operators, must be registered before a program that uses them is "
+    "loaded: whoever loads it needs that import. Information for the consumer, not a fault.",
 )
 SECONDS = 300.0  # for saving, and for loading and running
 _NO_ROOM = re.compile(r"^(OSError|MemoryError|PermissionError)|PytorchStreamWriter failed|No space left")

@@ -26,16 +26,14 @@ from pytest_exportready.torch_internals import program_guards
 SPECIALISED = Rule(
     "ER601",
     "dimension_is_dynamic",
-    "A dimension that was declared dynamic (Dim.AUTO above all) can turn into a constant, or into a "
-    "narrower range, without "
-    "a word. Read from the shapes, ranges and guards of the program and shown by running it.",
+    "A dimension that was declared dynamic (Dim.AUTO above all) can turn into a constant, or into a narrower "
+    "range, without a word. Read from the shapes, ranges and guards of the program and shown by running it.",
 )
 AGREES = Rule(
     "ER602",
     "agrees_at_other_sizes",
-    "The program must give what the trained module gives at every size it was declared for. A Python "
-    "number computed from "
-    "the example's size is frozen, and only another size shows it.",
+    "The program must give what the trained module gives at every size it was declared for. A Python number "
+    "computed from the example's size is frozen, and only another size shows it.",
 )
 
 

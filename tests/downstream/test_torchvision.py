@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from pytest_exportready.report.junit import read_junit
 from pytest_exportready.report.run import TestResult
 
-pytest.importorskip("torchvision", reason="torchvision is not installed", exc_type=ImportError)
+if find_spec("torchvision") is None:
+    pytest.skip("torchvision is not installed", allow_module_level=True)
 
 CASES = """\
 import pytest

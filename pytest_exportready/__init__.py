@@ -18,10 +18,12 @@ if TYPE_CHECKING:
         assert_grad_scaler_cleared as assert_grad_scaler_cleared,
         assert_no_residual_gradients as assert_no_residual_gradients,
         assert_no_training_mode as assert_no_training_mode,
+        assert_ranks_agree as assert_ranks_agree,
     )
     from pytest_exportready.case import ExportCase as ExportCase, export_ready as export_ready
     from pytest_exportready.finding import Finding as Finding
     from pytest_exportready.prepare import prepare_for_export as prepare_for_export
+    from pytest_exportready.ranks.mismatch import RankMismatchError as RankMismatchError
     from pytest_exportready.readiness import Readiness as Readiness
     from pytest_exportready.runner import export_ready_check as export_ready_check
 
@@ -30,6 +32,7 @@ __version__ = "0.1.0"
 _HOME = {
     "ExportCase": "case",
     "Finding": "finding",
+    "RankMismatchError": "ranks.mismatch",
     "Readiness": "readiness",
     "assert_batchnorm_frozen": "assertions",
     "assert_checkpoint_loaded": "assertions",
@@ -39,6 +42,7 @@ _HOME = {
     "assert_grad_scaler_cleared": "assertions",
     "assert_no_residual_gradients": "assertions",
     "assert_no_training_mode": "assertions",
+    "assert_ranks_agree": "assertions",
     "export_ready": "case",
     "export_ready_check": "runner",
     "prepare_for_export": "prepare",

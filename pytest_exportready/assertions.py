@@ -6,7 +6,7 @@ knowing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_exportready.check import Subject, all_checks
@@ -15,6 +15,7 @@ from pytest_exportready.finding import Finding
 if TYPE_CHECKING:
     from torch import nn
     from torch.amp import GradScaler
+    from torch.distributed import ProcessGroup
 
 
 class Assertion(Protocol):
@@ -92,6 +93,38 @@ def assert_export_ready(model: nn.Module, example_inputs: tuple[Any, ...], **arg
     readiness = export_ready_check(model, example_inputs, **arguments)
     if not readiness.ready:
         raise AssertionError(str(readiness))
+
+
+def assert_ranks_agree(
+    model_or_state: Any,
+    what: str | Sequence[str] = ("structure", "parameters", "buffers", "modes"),
+    *,
+    uneven: Mapping[str, int] | None = None,
+    group: ProcessGroup | None = None,
+    timeout: float = 30.0,
+) -> None:
+    """Raises RankMismatchError, on every rank alike, unless the ranks have the same. Every rank of the group calls it;
+    nothing collective is run, so that it works between ranks that diverge.
+
+    model_or_state: a module (judged under its DistributedDataParallel), an ExportedProgram, a state dict or any
+    pytree of tensors. Of a DTensor the global shape, the placements and the mesh count, not the local shard.
+    what: one or more of ``structure`` (classes, names and their order, ties, shapes, strides, dtypes, kinds of
+    device, requires_grad), ``parameters`` and ``buffers`` (values, to the bit), ``modes`` and ``gradients``. The
+    tensors of a state dict or pytree are compared when parameters or buffers are.
+    uneven: ``{pattern of a tensor's name: dimension}`` for tensors such as the last batch, ``{"images": 0}`` or
+    ``{"*": 0}``: that dimension may differ by rank, and the values are each rank's own. Entries of a pytree are
+    named with points, ``inputs.0.images``.
+    group: the default group unless given. timeout: seconds to wait for the others at each step; ranks that did not
+    come are named at the latest a second later.
+
+    The error names, for each of the worst ten mismatches, the tensor, the field, and what each rank has.
+    Raises ValueError for an unknown aspect and in a process without a group.
+    """
+    __tracebackhide__ = True
+    from pytest_exportready.ranks.mismatch import require_agreement
+
+    aspects = (what,) if isinstance(what, str) else tuple(what)
+    require_agreement(model_or_state, aspects, uneven or {}, group, timeout)
 
 
 def _raise(findings: Iterable[Finding]) -> None:

@@ -132,7 +132,7 @@ class CaseOptions:
     xfail_stage: str = ""
 
 
-ALWAYS = ("train", "inspect")  # stages that run whatever ``stages`` asks for
+ALWAYS = ("train", "inspect", "ranks")  # stages that run whatever ``stages`` asks for, the last where there are several
 
 ACCEPTED = (
     "dynamic_batch",

@@ -25,6 +25,7 @@ UNTRAINED = Rule(
     "The scenario could not train the case. By default the case is then judged as it was returned, and this is a "
     "warning; a scenario asked for by name has to train it.",
 )
+TO_COME = 10.0  # seconds within which all ranks begin to compare themselves
 Watch = Callable[[str], None]
 
 
@@ -40,12 +41,16 @@ def judge(
     name: str,
     scenario: str = "as_is",
     required: bool = True,
+    lead: bool = True,
+    together: float = TO_COME,
     watch: Watch = lambda stage: None,
 ) -> Readiness:
     """The verdict on ``case``, trained under ``scenario``; leaves the case's model as it was.
 
     required: a scenario that cannot train the case fails it; otherwise the case is judged as it is, with a
     warning.
+    lead: False in the ranks, where a case is judged in several, that leave to rank 0 what one of them can prove.
+    together: seconds within which all ranks come to be compared, where torch.distributed has several; 0: no comparison.
     watch: called with the name of each stage as it begins.
     """
     from pytest_exportready.module.preserve import preserved
@@ -53,11 +58,14 @@ def judge(
     from pytest_exportready.proof.truth import Truth
 
     started = time.perf_counter()
-    run = _Run(case, options, watch)
+    run = _Run(case, options, watch, lead)
     with preserved(case.model), global_state_kept():
         facts: dict[str, Any] = {}
         run.stage("train", lambda: run.train(scenario, required, facts), facts=facts)
         run.stage("inspect", run.inspect)
+        if together and run.several_ranks():
+            compared: dict[str, Any] = {}
+            run.stage("ranks", lambda: run.ranks(together, compared), facts=compared)
         for mode in options.modes:
             trial = Trial(case, options, mode, Truth(case.model))
             for stage_name, stage in all_stages().items():
@@ -82,8 +90,8 @@ class _Blocked(SkipStage):
 class _Run:
     """What has been found so far about one case."""
 
-    def __init__(self, case: ExportCase, options: CaseOptions, watch: Watch) -> None:
-        self.case, self.options, self.watch = case, options, watch
+    def __init__(self, case: ExportCase, options: CaseOptions, watch: Watch, lead: bool) -> None:
+        self.case, self.options, self.watch, self.lead = case, options, watch, lead
         self.wanted = _with_needed(options.stages)
         self.stages: list[StageResult] = []
         self.blocked: set[tuple[str, str]] = set()  # stages, with their mode, that nothing may build on
@@ -122,18 +130,23 @@ class _Run:
         self.stages.append(StageResult(name, outcome, seconds, mode, reason, dict(facts or {})))
 
     def train(self, scenario: str, required: bool, facts: dict[str, Any]) -> Iterable[Finding]:
+        from torch import distributed
+
         self.watch("train")
         if scenario not in all_scenarios():
             raise StageInfrastructure(f"scenario {scenario} is not installed")
+        ranks = all_scenarios()[scenario].ranks
+        if ranks > 1 and not (distributed.is_available() and distributed.is_initialized()):
+            fix = "do not switch the plugin exportready-world off"
+            raise StageInfrastructure(f"scenario {scenario} needs {ranks} ranks, and there is one. Fix: {fix}")
         try:
             facts |= all_scenarios()[scenario].train(self.case)
         except CannotTrain as error:
+            if error.follows:
+                raise StageInfrastructure(str(error)) from error
             tell = UNTRAINED.error if required else UNTRAINED.warning
-            yield tell(
-                "",
-                f"scenario {scenario} could not train the case: {error}",
-                'scenarios=["as_is"] trains nothing',
-            )
+            why, _, fix = str(error).partition(" Fix: ")
+            yield tell("", f"scenario {scenario} could not train the case: {why}", fix)
 
     def inspect(self) -> Iterable[Finding]:
         self.watch("inspect")
@@ -158,6 +171,21 @@ class _Run:
         if crashed:
             raise StageInfrastructure("; ".join(crashed))
 
+    def several_ranks(self) -> bool:
+        from pytest_exportready.ranks.agreement import several_ranks
+
+        return several_ranks()
+
+    def ranks(self, seconds: float, facts: dict[str, Any]) -> Iterable[Finding]:
+        from pytest_exportready.proof.tolerance import Tolerance
+        from pytest_exportready.ranks.agreement import NotTogether, disagreements
+
+        self.watch("ranks")
+        try:
+            yield from disagreements(self.case, Tolerance(self.options.rtol, self.options.atol), facts, seconds)
+        except NotTogether as reason:
+            raise SkipStage(str(reason)) from reason
+
     def proof(self, name: str, stage: Stage, trial: Trial) -> None:
         mode = trial.mode if stage.every_mode else ""
         trial.facts = {}
@@ -166,6 +194,8 @@ class _Run:
     def _prove(self, name: str, stage: Stage, trial: Trial) -> Iterable[Finding]:
         if self.wanted and name not in self.wanted:
             raise SkipStage("not among the stages that the marker asks for")
+        if not (self.lead or stage.every_rank):
+            raise SkipStage("proved by rank 0")
         for before in stage.after:
             if self.blocked.intersection([(before, ""), (before, trial.mode)]):
                 raise _Blocked(f"{before} did not pass")
@@ -204,8 +234,9 @@ def _with_needed(names: Sequence[str]) -> set[str]:
 def known_codes() -> set[str]:
     """Every code that a finding can have."""
     from pytest_exportready.diagnose import UNCLASSIFIED, all_diagnoses
+    from pytest_exportready.ranks.rules import RULES
 
-    rules = [check.rule for check in all_checks().values()]
+    rules = [*RULES, *(check.rule for check in all_checks().values())]
     rules += [rule for stage in all_stages().values() for rule in stage.rules]
     rules += [UNTRAINED, UNCLASSIFIED, *(d.rule for d in all_diagnoses().values())]
     return {rule.code for rule in rules}
@@ -229,7 +260,8 @@ def export_ready_check(
 
     example_inputs, example_kwargs: inputs of ``model.forward``. dynamic_shapes: torch.export's own form.
     strict: False (non-strict export), True, or ``"both"``. skip_ddp_validation: do not look for wrappers and
-    hooks of distributed training; the proofs are made on the module under the wrapper all the same.
+    hooks of distributed training, nor compare the ranks; the proofs are made on the module under the wrapper all the
+    same.
     knowledge: the other fields of ExportCase by name (``more_inputs``, ``checkpoint``, ``golden``, ...).
 
     Raises CaseError for arguments that cannot be understood. Returns a Readiness; print it for the overview.
@@ -240,4 +272,4 @@ def export_ready_check(
     options = case_options(arguments, scenarios=(), stages=all_stages(), codes=())
     if skip_ddp_validation:
         options = replace(options, ignore=("ER303",), reason="skip_ddp_validation=True")
-    return judge(case, options, name=type(model).__name__)
+    return judge(case, options, name=type(model).__name__, together=0.0 if skip_ddp_validation else TO_COME)

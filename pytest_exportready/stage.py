@@ -63,12 +63,15 @@ class Stage:
     after: stages that must have passed; otherwise this one is skipped and says so.
     rules: every code that it (and it alone) can yield, with its documentation.
     every_mode: False for a stage that does not look at the program and runs once.
+    every_rank: where a case is judged in several ranks whose results are put together, each of them runs it; the
+    others are left to rank 0.
     """
 
     run: Callable[[Trial], Iterable[Finding]]
     rules: tuple[Rule, ...]
     after: tuple[str, ...] = ()
     every_mode: bool = True
+    every_rank: bool = False
 
 
 @cache

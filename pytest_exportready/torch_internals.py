@@ -71,6 +71,20 @@ def is_dtensor(tensor: torch.Tensor) -> bool:
     return distributed is not None and isinstance(tensor, distributed)
 
 
+def is_fsdp1(module: nn.Module) -> bool:
+    """True for FullyShardedDataParallel itself, without importing ``torch.distributed.fsdp``, which takes long."""
+    wrapper = _loaded("torch.distributed.fsdp", "FullyShardedDataParallel")
+    return wrapper is not None and isinstance(module, wrapper)
+
+
+def is_persistent(module: nn.Module, buffer: str) -> bool:
+    """Whether a buffer of this very module is in its state dict; True if unknown.
+
+    ``state_dict()`` would tell, but runs the hooks of users, and under FSDP a collective.
+    """
+    return buffer not in getattr(module, "_non_persistent_buffers_set", ())
+
+
 def program_guards(program: ExportedProgram) -> list[str]:
     """Guards of a program as Python expressions, such as ``L['x'].size()[0] % 2 == 0``; empty if unknown.
 

@@ -15,6 +15,7 @@ from pytest_exportready.case import ACCEPTED, ExportCase
 NAMES = [
     "ExportCase",
     "Finding",
+    "RankMismatchError",
     "Readiness",
     "__version__",
     "assert_batchnorm_frozen",
@@ -25,6 +26,7 @@ NAMES = [
     "assert_grad_scaler_cleared",
     "assert_no_residual_gradients",
     "assert_no_training_mode",
+    "assert_ranks_agree",
     "export_ready",
     "export_ready_check",
     "prepare_for_export",
@@ -35,6 +37,7 @@ PARAMETERS = {
     "prepare_for_export": "model scaler optimizer inplace",
     "assert_export_ready": "model example_inputs arguments",
     "assert_grad_scaler_cleared": "scaler",
+    "assert_ranks_agree": "model_or_state what uneven group timeout",
     "assert_batchnorm_frozen": "model example_inputs example_kwargs checkpoint training_state target_device",
 }
 CASE_FIELDS = (
@@ -54,7 +57,7 @@ def test_names() -> None:
 def test_every_check_has_its_assertion(name: str) -> None:
     from pytest_exportready.check import all_checks
 
-    assert {f"assert_{check}" for check in all_checks()} | {"assert_export_ready"} >= {name}
+    assert {f"assert_{check}" for check in all_checks()} | {"assert_export_ready", "assert_ranks_agree"} >= {name}
     assert {f"assert_{check}" for check in all_checks()} <= set(NAMES)
 
 

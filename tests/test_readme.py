@@ -45,6 +45,16 @@ def test_the_example_of_ranks_passes(tmp_path: Path) -> None:
     assert "1 passed" in result.stdout, result.stdout
 
 
+def test_the_example_of_ranks_passes_under_torchrun(tmp_path: Path) -> None:
+    (tmp_path / "test_ranks.py").write_text(PYTHON[2])
+    (command,) = [command for command in COMMANDS if command.startswith("torchrun ")]
+    options = command.removeprefix("torchrun ").split()
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", *options, "-p", "no:cacheprovider"]
+    result = subprocess.run(launch, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("1 passed") == 1
+
+
 def test_both_first_commands_are_what_ci_runs() -> None:
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert COMMANDS[1] in ci

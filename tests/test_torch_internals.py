@@ -60,6 +60,28 @@ def test_is_fake_and_is_dtensor() -> None:
     assert not internals.is_dtensor(torch.ones(1))
 
 
+@pytest.mark.filterwarnings("ignore:FSDP", "ignore::FutureWarning")
+def test_is_fsdp1(tmp_path: Path) -> None:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        wrapped = FullyShardedDataParallel(nn.Linear(1, 1), device_id=torch.device("cpu"))
+        assert internals.is_fsdp1(wrapped)
+        assert not internals.is_fsdp1(wrapped.module)
+    finally:
+        dist.destroy_process_group()
+
+
+def test_is_persistent() -> None:
+    model = nn.Module()
+    for name, kept in (("ships", True), ("stays", False)):
+        model.register_buffer(name, torch.ones(1), persistent=kept)
+        assert internals.is_persistent(model, name) is kept
+        assert (name in model.state_dict()) is kept
+
+
 def test_program_guards() -> None:
     class Even(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

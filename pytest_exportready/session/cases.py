@@ -15,6 +15,7 @@ from pytest_exportready.readiness import Readiness
 from pytest_exportready.session.marker import CASE_OPTIONS, arguments_of, take_options
 from pytest_exportready.session.plain_data import plain_data
 from pytest_exportready.session.progress import Progress
+from pytest_exportready.session.ranks import Together, in_rank, run_in_ranks, together, without_verdict
 from pytest_exportready.session.reference_models import ReferenceModels, installed_at
 from pytest_exportready.session.reporting import PROBLEMS, Reporting
 from pytest_exportready.session.trace_log import without_structured_trace
@@ -31,8 +32,14 @@ def register(config: pytest.Config) -> None:
     if folder is not None:
         config.pluginmanager.register(ReferenceModels(config, folder), "exportready-reference-models")
     config.pluginmanager.register(ExportReadySession(config, progress), "exportready-session")
-    if not hasattr(config, "workerinput"):
+    if not hasattr(config, "workerinput") and not in_rank():
         config.pluginmanager.register(Reporting(config, progress), "exportready-reporting")
+
+
+def chosen_scenario(item: pytest.Item) -> str | None:
+    """The scenario that the case's marker asks for."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get(SCENARIO) if callspec else None
 
 
 class ExportReadySession:
@@ -41,6 +48,7 @@ class ExportReadySession:
     def __init__(self, config: pytest.Config, progress: Progress) -> None:
         self.config = config
         self.progress = progress
+        self.in_ranks: dict[str, str] = {}  # of each case that runs in ranks, its scenario
 
     # -- collection
 
@@ -70,8 +78,25 @@ class ExportReadySession:
             config.workeroutput[PROBLEMS] = problems  # type: ignore[attr-defined]
         elif others:
             config.hook.pytest_deselected(items=others)
+        for item in items:
+            scenario = chosen_scenario(item) or DEFAULT_SCENARIO
+            if run_in_ranks(item, scenario):
+                self.in_ranks[item.nodeid] = scenario
+
+    def pytest_collection_finish(self) -> None:
+        if in_rank() and self.in_ranks:
+            from pytest_exportready.stages._rehearsal import rehearse
+
+            rehearse()  # before ranks are forked from this process, or settle what is theirs
 
     # -- running
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, object, object]:
+        scenario = self.in_ranks.get(report.nodeid)
+        if scenario is not None and report.failed and not hasattr(report, "exportready"):
+            report.exportready = plain_data(without_verdict(report, scenario).to_dict())  # type: ignore[attr-defined]
+        return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
@@ -96,31 +121,49 @@ class ExportReadySession:
 
     def _judge(self, item: pytest.Function, options: CaseOptions, function: Any, args: Any, kwargs: Any) -> None:
         __tracebackhide__ = True
+        from pytest_exportready.session.verdict import settle
+
+        ranks = together()
+        readiness, error = self._verdict(item, options, functools.partial(function, *args, **kwargs), ranks)
+        if ranks is not None:
+            if error is not None:
+                ranks.leave()
+            readiness = ranks.settle(readiness)
+        if readiness is not None:
+            readiness = item.stash[READINESS] = readiness.relative_to(self.config.rootpath)
+        if error is not None:
+            raise error
+        assert readiness is not None
+        settle(readiness, options, expect_failures=not self.config.getoption("runxfail"))
+
+    def _verdict(
+        self, item: pytest.Function, options: CaseOptions, build: functools.partial[Any], ranks: Together | None
+    ) -> tuple[Readiness | None, BaseException | None]:
+        """The readiness of a case and what building or judging it raised; no readiness for what pytest itself reads."""
         from pytest_exportready.session import verdict
 
-        params = getattr(item, "callspec", None)
-        chosen = params.params.get(SCENARIO) if params else None
+        chosen = chosen_scenario(item)
         name, scenario = item.nodeid, chosen or DEFAULT_SCENARIO
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        if inspect.iscoroutinefunction(build.func) or inspect.isasyncgenfunction(build.func):
             message = "the case function is async, so that it returns no case"
-            readiness = verdict.no_case(message, "write def, not async def", name=name, scenario=scenario)
-        else:
-            fault = verdict.raised
-            try:
-                returned = function(*args, **kwargs)
-                fault = verdict.crashed
-                required, watch = chosen is not None, self.progress.stage
-                readiness = verdict.judge_returned(
-                    returned, options, name=name, scenario=scenario, required=required, watch=watch
-                )
-            except verdict.PYTESTS_OWN:
-                raise
-            except verdict.FAULTS as error:
-                readiness = fault(error, name=name, scenario=scenario)
-                item.stash[READINESS] = readiness.relative_to(self.config.rootpath)
-                raise
-        readiness = item.stash[READINESS] = readiness.relative_to(self.config.rootpath)
-        verdict.settle(readiness, options, expect_failures=not self.config.getoption("runxfail"))
+            return verdict.no_case(message, "write def, not async def", name=name, scenario=scenario), None
+        fault = verdict.raised
+        try:
+            returned = build()
+            fault = verdict.crashed
+            return verdict.judge_returned(
+                returned,
+                options,
+                name=name,
+                scenario=scenario,
+                required=chosen is not None,
+                watch=self.progress.stage if ranks is None else lambda stage: None,
+                ranks=ranks,
+            ), None
+        except verdict.PYTESTS_OWN as error:
+            return None, error
+        except verdict.FAULTS as error:
+            return fault(error, name=name, scenario=scenario), error
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(

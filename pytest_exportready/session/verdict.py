@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -13,6 +14,9 @@ from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import Readiness, StageResult
 from pytest_exportready.runner import Watch, judge
 from pytest_exportready.text import exception_text
+
+if TYPE_CHECKING:
+    from pytest_exportready.session.ranks import Together
 
 RETURNS_CASE = Rule(
     "ER101",
@@ -27,7 +31,14 @@ PYTESTS_OWN = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Except
 
 
 def judge_returned(
-    returned: object, options: CaseOptions, *, name: str, scenario: str, required: bool, watch: Watch
+    returned: object,
+    options: CaseOptions,
+    *,
+    name: str,
+    scenario: str,
+    required: bool,
+    watch: Watch,
+    ranks: Together | None = None,
 ) -> Readiness:
     """The readiness of what a case function returned; what is no case fails at the stage ``case``."""
     try:
@@ -36,7 +47,8 @@ def judge_returned(
         return no_case(str(error), "return model.eval(), (example_input,)", name=name, scenario=scenario)
     if not required and (case.carries_training or case.stateful_calls):
         scenario = "as_is"  # further training would spoil what the user recorded
-    return judge(case, options, name=name, scenario=scenario, required=required, watch=watch)
+    how: dict[str, Any] = {} if ranks is None else {"lead": ranks.lead, "together": ranks.seconds}
+    return judge(case, options, name=name, scenario=scenario, required=required, watch=watch, **how)
 
 
 def no_case(message: str, fix: str, *, name: str, scenario: str) -> Readiness:

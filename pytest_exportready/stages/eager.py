@@ -144,4 +144,4 @@ def _has_nan(leaf: torch.Tensor) -> bool:
     return bool((leaf.is_floating_point() or leaf.is_complex()) and leaf.isnan().any())
 
 
-STAGE = Stage(run, rules=(RUNS, REPEATS, STATELESS, GOLDEN, NUMBERS), every_mode=False)
+STAGE = Stage(run, rules=(RUNS, REPEATS, STATELESS, GOLDEN, NUMBERS), every_mode=False, every_rank=True)

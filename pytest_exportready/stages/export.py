@@ -160,4 +160,4 @@ def _first_use(program: ExportedProgram, constant: str) -> tuple[str, int]:
     return "", 0
 
 
-STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, SPEC))
+STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, SPEC), every_rank=True)

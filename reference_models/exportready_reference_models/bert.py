@@ -98,6 +98,7 @@ BATCH, SEQUENCE = Dim("batch"), Dim("sequence", max=BertConfig.positions)
 
 @export_ready(
     dynamic_shapes={"input_ids": {0: BATCH, 1: SEQUENCE}, "attention_mask": {0: BATCH, 1: SEQUENCE}},
+    scenarios=["plain", "ddp", "ddp_amp", "fsdp2"],
 )
 def test_bert() -> tuple[Bert, tuple[()], dict[str, Tensor]]:
     torch.manual_seed(0)

@@ -60,7 +60,7 @@ class DLRM(nn.Module):
         return torch.sigmoid(self.top(torch.cat([x, pairs], dim=1))).squeeze(1)
 
 
-@export_ready(dynamic_batch=True)
+@export_ready(dynamic_batch=True, scenarios=["plain", "ddp", "ddp_amp", "fsdp2"])
 def test_dlrm() -> tuple[DLRM, tuple[Tensor, list[Tensor]]]:
     torch.manual_seed(0)
     config = DLRMConfig()

@@ -98,7 +98,7 @@ class GPT(nn.Module):
         return logits
 
 
-@export_ready
+@export_ready(scenarios=["plain", "ddp", "ddp_amp", "fsdp2"])
 def test_gpt() -> ExportCase:
     torch.manual_seed(0)
     config = GPTConfig()

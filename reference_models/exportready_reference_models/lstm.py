@@ -38,7 +38,7 @@ class LSTM(nn.Module):
         return self.head(self.dropout(x)), state
 
 
-@export_ready(dynamic_batch=True)
+@export_ready(dynamic_batch=True, scenarios=["plain", "ddp", "ddp_amp", "fsdp2"])
 def test_lstm() -> tuple[LSTM, tuple[Tensor]]:
     torch.manual_seed(0)
     config = LSTMConfig()

@@ -57,7 +57,7 @@ class MLP(nn.Module):
         return logits
 
 
-@export_ready(dynamic_batch=True)
+@export_ready(dynamic_batch=True, scenarios=["plain", "ddp", "ddp_amp", "fsdp2"])
 def test_mlp() -> tuple[MLP, tuple[Tensor]]:
     torch.manual_seed(0)
     config = MLPConfig()

@@ -68,7 +68,7 @@ class ResNet(nn.Module):
         return logits
 
 
-@export_ready(dynamic_batch=True)
+@export_ready(dynamic_batch=True, scenarios=["plain", "ddp", "ddp_amp", "fsdp2"])
 def test_resnet() -> tuple[ResNet, tuple[Tensor]]:
     torch.manual_seed(0)
     return ResNet(ResNetConfig()).eval(), (torch.randn(4, 3, 32, 32),)

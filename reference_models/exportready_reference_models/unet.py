@@ -77,6 +77,7 @@ SMALLEST = 2 ** len(UNetConfig.widths)
 
 @export_ready(
     dynamic_shapes={"x": {0: Dim("batch"), 2: Dim("height", min=SMALLEST), 3: Dim("width", min=SMALLEST)}},
+    scenarios=["plain", "ddp", "ddp_amp", "fsdp2"],
 )
 def test_unet() -> tuple[UNet, tuple[Tensor]]:
     torch.manual_seed(0)

@@ -85,7 +85,7 @@ class ViT(nn.Module):
         return logits
 
 
-@export_ready(dynamic_batch=True)
+@export_ready(dynamic_batch=True, scenarios=["plain", "ddp", "ddp_amp", "fsdp2"])
 def test_vit() -> tuple[ViT, tuple[Tensor]]:
     torch.manual_seed(0)
     config = ViTConfig()

@@ -10,7 +10,8 @@ import pytest
 from user_project import Project
 
 NAMES = ["bert", "dlrm", "gpt", "lstm", "mlp", "resnet", "unet", "vit"]
-MLP = "exportready_reference_models/mlp.py::test_mlp"
+SCENARIOS = ["plain", "ddp", "ddp_amp", "fsdp2"]
+MLP = [f"exportready_reference_models/mlp.py::test_mlp[{scenario}]" for scenario in SCENARIOS]
 
 
 def collected(project: Project, *args: str, models: str = "auto") -> list[str]:
@@ -20,8 +21,7 @@ def collected(project: Project, *args: str, models: str = "auto") -> list[str]:
 
 def test_reference_models_when_no_path_is_given(project: Project) -> None:
     ids = collected(project)
-    assert [nodeid.partition("/")[2].partition(".")[0] for nodeid in ids] == NAMES
-    assert MLP in ids
+    assert ids == [f"exportready_reference_models/{n}.py::test_{n}[{scenario}]" for n in NAMES for scenario in SCENARIOS]
     project.write('@export_ready(stages=["export"])\ndef test_x(): return ready()')
     assert collected(project) == ["test_cases.py::test_x", *ids]
     assert collected(project, "test_cases.py") == ["test_cases.py::test_x"]
@@ -37,23 +37,27 @@ def test_reference_models_when_no_path_is_given(project: Project) -> None:
     [
         ["--pyargs", "exportready_reference_models.mlp"],
         ["--pyargs", "exportready_reference_models.mlp::test_mlp"],
-        [MLP],
+        ["exportready_reference_models/mlp.py::test_mlp"],
         ["exportready_reference_models/mlp.py"],
     ],
     ids=["module", "function", "node id", "file"],
 )
 def test_a_reference_model_by_name(project: Project, args: list[str]) -> None:
-    assert collected(project, *args) == [MLP]
+    assert collected(project, *args) == MLP
+
+
+def test_a_reference_model_under_one_scenario_by_name(project: Project) -> None:
+    assert collected(project, MLP[1]) == [MLP[1]]
 
 
 def test_all_reference_models_by_name(project: Project) -> None:
     ids = collected(project, "--pyargs", "exportready_reference_models")
-    assert len(ids) == len(set(ids)) == len(NAMES)
+    assert len(ids) == len(set(ids)) == len(NAMES) * len(SCENARIOS)
     assert collected(project, "--pyargs", "exportready_reference_models", models="always") == ids
     both = collected(project, "--pyargs", "exportready_reference_models.mlp", models="always")
-    assert both.count(MLP) == 1
+    assert [both.count(one) for one in MLP] == [1, 1, 1, 1]
     if pytest.version_tuple >= (9,):  # pytest 8 leaves the rest of a folder out when one of its files is named too
-        assert sorted(both) == ids
+        assert sorted(both) == sorted(ids)
 
 
 def test_in_a_checkout_the_reference_models_run_and_not_the_tests() -> None:
@@ -73,6 +77,6 @@ def test_in_a_checkout_the_reference_models_run_and_not_the_tests() -> None:
     for folder, args in ((root, ()), (root, ("-otestpaths=",)), (root / "reference_models", ())):
         run = subprocess.run([*command, *args], cwd=folder, capture_output=True, text=True, check=False)
         ids = [line for line in run.stdout.splitlines() if "::" in line]
-        assert MLP in ids, run.stdout
-        assert len(ids) == len(NAMES)
+        assert MLP[0] in ids, run.stdout
+        assert len(ids) == len(NAMES) * len(SCENARIOS)
         assert "error" not in run.stdout.lower()

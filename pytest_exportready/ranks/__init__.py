@@ -1,0 +1,1 @@
+"""Whether the ranks of one training hold and compute the same."""

@@ -63,6 +63,7 @@ class Stage:
     after: stages that must have passed; otherwise this one is skipped and says so.
     rules: every code that it (and it alone) can yield, with its documentation.
     every_mode: False for a stage that does not look at the program and runs once.
+    asked: whether a case asks for it; what it does not ask for is no result, not a skipped one.
     every_rank: where a case is judged in several ranks whose results are put together, each of them runs it; the
     others are left to rank 0.
     """
@@ -72,6 +73,7 @@ class Stage:
     after: tuple[str, ...] = ()
     every_mode: bool = True
     every_rank: bool = False
+    asked: Callable[[ExportCase], bool] = lambda case: True
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,13 +17,17 @@ class RunningProgram:
 
     def __init__(self, exported: ExportedProgram) -> None:
         self._module = exported.module()
-        state = [*exported.state_dict.values(), *exported.constants.values()]
-        tensors = {id(value): value for value in state if isinstance(value, torch.Tensor)}
+        state = {**exported.constants, **exported.state_dict}
+        self._state = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
+        tensors = {id(value): value for value in self._state.values()}
         self._before = [(tensor, tensor.detach().clone()) for tensor in tensors.values()]
 
-    def sequence(self, calls: list[Call]) -> list[Any]:
-        """Answers to ``calls``, one after the other."""
+    def sequence(self, calls: list[Call], state: Mapping[str, torch.Tensor] | None = None) -> list[Any]:
+        """Answers to ``calls``, one after the other; with other values of parameters and buffers where given."""
         try:
+            with torch.no_grad():
+                for name in self._state.keys() & (state or {}).keys():
+                    self._state[name].copy_((state or {})[name])
             return run(self._module, calls)
         finally:
             with torch.no_grad():

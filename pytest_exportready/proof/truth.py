@@ -3,9 +3,9 @@ against it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -13,6 +13,9 @@ from torch import nn
 from pytest_exportready.module.preserve import Change, Preserved
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.proof.pytree import distinct
+
+if TYPE_CHECKING:
+    from pytest_exportready.proof.gradients import Gradients
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any]]
 
@@ -33,6 +36,30 @@ class Truth:
 
     def answer(self, call: Call) -> Any:
         return self.sequence([call])[0]
+
+    def gradients(self, call: Call, loss: Callable[[Any], Any] | None) -> Gradients:
+        """What backward gives in eval mode, as ``proof.gradients``."""
+        from pytest_exportready.proof.gradients import gradients
+
+        trained = self._trained
+        try:
+            self.module.eval()
+            return gradients(self.module, dict(self.module.named_parameters()), call, loss)
+        finally:
+            trained.restore()
+
+    def shaken(self, calls: list[Call]) -> tuple[dict[str, torch.Tensor], list[Any]]:
+        """The values of parameters and buffers after ``proof.shaken`` on the first call, and answers under them."""
+        from pytest_exportready.proof.shaken import shake
+
+        trained = self._trained
+        try:
+            self.module.eval()
+            shake(self.module, calls[0])
+            named = [*self.module.named_parameters(), *self.module.named_buffers()]
+            return {name: tensor.detach().clone() for name, tensor in named}, run(self.module, calls)
+        finally:
+            trained.restore()
 
     def answer_with(self, where: str, value: Any, call: Call) -> Any:
         """Answer to ``call`` of the module with its Python attribute ``where`` set to ``value``.

@@ -60,7 +60,9 @@ def run(trial: Trial) -> Iterator[Finding]:
             yield from _compare(trial, "fresh random inputs", [fresh], [answer], tolerance, results)
     trial.facts |= summary(results)
     if answers and results and all(r.agree for r in results):
-        yield from _vacuous(trial, answers, lambda expected, answer: _accepts(results, expected, answer, tolerance))
+        empty = _vacuous(trial, answers, lambda expected, answer: _accepts(results, expected, answer, tolerance))
+        if empty is not None:
+            yield _softened(empty) if _agrees_when_shaken(trial, tolerance) else empty
 
 
 def tolerance_of(trial: Trial) -> Tolerance:
@@ -165,19 +167,45 @@ def _accepts(results: list[Comparison], expected: Any, answer: Any, tolerance: T
     return result.bitwise if exact else result.agree
 
 
-def _vacuous(trial: Trial, answers: list[Any], accepted: Callable[[Any, Any], bool]) -> Iterator[Finding]:
+def _vacuous(trial: Trial, answers: list[Any], accepted: Callable[[Any, Any], bool]) -> Finding | None:
     if all(accepted(answer, map_tensors(torch.zeros_like, answer)) for answer in answers):
         message = "an all-zero output passes the same comparison: it proves nothing"
-        yield NOT_VACUOUS.error("output", message, "give inputs with a non-zero answer, or a tighter tolerance")
-        return
+        return NOT_VACUOUS.error("output", message, "give inputs with a non-zero answer, or a tighter tolerance")
     tried = 0
     for answer in _other_answers(trial, answers[1:]):
         tried += 1
         if not accepted(answers[0], answer):
-            return
-    if tried:
-        message = f"the output for {tried} other inputs passes the same comparison: it proves nothing"
-        yield NOT_VACUOUS.error("output", message, "give more_inputs that change the answer, or a tighter tolerance")
+            return None
+    message = f"the output for {tried} other inputs passes the same comparison: it proves nothing"
+    fix = "give more_inputs that change the answer, or a tighter tolerance"
+    return NOT_VACUOUS.error("output", message, fix) if tried else None
+
+
+def _agrees_when_shaken(trial: Trial, tolerance: Tolerance) -> bool:
+    """Whether the same program agrees with the module under other weights, and there a comparison can fail."""
+    example: Call = (trial.case.args, trial.case.kwargs)
+    other = next(variations(example, seed=1), None)
+    if other is None or trial.case.stateful_calls or tolerance != Tolerance():
+        return False
+    try:
+        state, expected = trial.truth.shaken([example, other])
+        results = [
+            compare(a, b, tolerance)
+            for a, b in zip(expected, trial.running.sequence([example, other], state), strict=True)
+        ]
+    except Exception:
+        return False
+    if not all(result.agree for result in results):
+        return False
+    wrong = [map_tensors(torch.zeros_like, expected[0]), expected[1]]
+    return not any(_accepts(results, expected[0], answer, tolerance) for answer in wrong)
+
+
+def _softened(empty: Finding) -> Finding:
+    """A warning: the program is proved, though not with the weights that were given."""
+    what, _, _ = empty.message.partition(":")
+    message = f"{what}; with other weights, where a comparison can fail, the program agrees"
+    return NOT_VACUOUS.warning(empty.where, message, "judge the trained weights: these tell one input from no other")
 
 
 def _other_answers(trial: Trial, known: list[Any]) -> Iterator[Any]:

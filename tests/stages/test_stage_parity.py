@@ -244,3 +244,45 @@ def test_zeros_on_one_input_only() -> None:
 
     assert codes(check(fires, negative)) == ["ER503"]
     assert check(fires, negative, more_inputs=[((X.abs() + 1,), {})]).ready
+
+
+class ZeroHead(nn.Module):
+    """As vision transformers begin: whatever comes in, zeros come out."""
+
+    def __init__(self, inner: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 2)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.head(self.inner(x))
+        return y
+
+
+def test_a_head_of_zeros_is_proved_with_other_weights_and_told() -> None:
+    readiness = export_ready_check(ZeroHead(torch.tanh).eval(), (X,), stages=STAGES)
+    assert readiness.ready
+    (finding,) = [f for f in readiness.findings if f.code == "ER503"]
+    assert finding.severity == "warning"
+    assert "with other weights" in finding.message
+
+
+def test_a_wrong_program_behind_a_head_of_zeros_is_not_proved() -> None:
+    model = ZeroHead(traced(torch.tanh, torch.sigmoid)).eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    assert codes(export_ready_check(model, (X,), stages=STAGES)) == ["ER503"]
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+def test_a_signal_that_dies_in_norms_that_were_never_trained_is_revived() -> None:
+    torch.manual_seed(0)
+    layers = [layer for _ in range(12) for layer in (nn.Linear(16, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU())]
+    for layer in layers[::3]:
+        nn.init.normal_(layer.weight, std=1e-2)
+    model = nn.Sequential(nn.Linear(3, 16), *layers, nn.Linear(16, 2)).eval()
+    readiness = export_ready_check(model, (X,), stages=STAGES)
+    assert not [f for f in readiness.errors if f.code == "ER503"], str(readiness)
+    assert [f.severity for f in readiness.findings if f.code == "ER503"] == ["warning"]

@@ -55,11 +55,22 @@ def _assertion(name: str) -> Assertion:
 
 
 assert_batchnorm_frozen = _assertion("batchnorm_frozen")
+assert_caches_fresh = _assertion("caches_fresh")
 assert_checkpoint_loaded = _assertion("checkpoint_loaded")
 assert_ddp_hooks_emptied = _assertion("ddp_hooks_emptied")
 assert_devices_consistent = _assertion("devices_consistent")
+assert_devices_follow_inputs = _assertion("devices_follow_inputs")
+assert_dtypes_keep_values = _assertion("dtypes_keep_values")
+assert_hooks_change_nothing = _assertion("hooks_change_nothing")
 assert_no_residual_gradients = _assertion("no_residual_gradients")
 assert_no_training_mode = _assertion("no_training_mode")
+assert_parameters_whole = _assertion("parameters_whole")
+assert_state_dict_names = _assertion("state_dict_names")
+assert_tensors_can_be_saved = _assertion("tensors_can_be_saved")
+assert_ties_kept = _assertion("ties_kept")
+assert_trained_buffers_saved = _assertion("trained_buffers_saved")
+assert_values_finite = _assertion("values_finite")
+assert_weights_read_directly = _assertion("weights_read_directly")
 
 
 def assert_grad_scaler_cleared(scaler: GradScaler | Mapping[str, Any] | nn.Module) -> None:

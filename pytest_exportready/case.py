@@ -41,6 +41,7 @@ class ExportCase:
     stateful_calls: the module has state: ``args`` and then ``more_inputs`` are compared as one sequence of
     calls.
     allow_mutation: the module may change its own state in eval (a cache); otherwise that is a finding.
+    trainable: the program will be trained on: its gradients are compared with those of the module.
     loss: ``loss(output) -> scalar`` for the scenarios that train; by default the mean square of every
     floating-point output.
     """
@@ -56,6 +57,7 @@ class ExportCase:
     target_device: str | None = None
     stateful_calls: bool = False
     allow_mutation: bool = False
+    trainable: bool = False
     loss: Callable[[Any], Any] | None = None
 
     @property

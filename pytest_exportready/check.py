@@ -23,7 +23,8 @@ class Subject:
     model: as it came out of training, with whatever still wraps it.
     args, kwargs: example inputs (may be empty when only the module is at hand).
     checkpoint: the state dict meant to ship. training_state: ``scaler``, ``optimizer``, ``step`` as objects
-    or as their state dicts. target_device: where it will run, such as ``"cuda"``.
+    or as their state dicts. target_device: where it will run, such as ``"cuda"``. allow_mutation: it may change its own
+    state in eval. strict: a strict export is asked for.
     """
 
     model: nn.Module
@@ -32,6 +33,8 @@ class Subject:
     checkpoint: Mapping[str, Any] | None = None
     training_state: Mapping[str, Any] = field(default_factory=dict)
     target_device: str | None = None
+    allow_mutation: bool = False
+    strict: bool = False
 
 
 @dataclass(frozen=True)

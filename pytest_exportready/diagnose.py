@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pytest_exportready.discover import discover
-from pytest_exportready.failure import chain, user_place
+from pytest_exportready.failure import chain, module_at, source_files, user_place
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.proof.call_text import call_text
+from pytest_exportready.source.suspects import Suspect, suspects
 from pytest_exportready.text import exception_text, plain
 
 if TYPE_CHECKING:
@@ -20,7 +23,13 @@ if TYPE_CHECKING:
 UNCLASSIFIED = Rule(
     "ER400",
     "export_succeeds",
-    "torch.export raised something that no diagnosis knows. The message is the first paragraph of its error.",
+    "torch.export raised something that no diagnosis knows. The message is the first paragraph of its error, the fix"
+    " ends in the call that raises it.",
+)
+
+_QUOTED = re.compile(
+    r"\n(?:from user code:|User Stack|The following call raised this error:|Stack trace of ).*|\n *Hint: [^\n]*",
+    re.DOTALL,
 )
 
 
@@ -34,17 +43,40 @@ class Failure:
 
     @cached_property
     def text(self) -> str:
-        """The messages of the whole cause chain."""
-        return plain("\n".join(_message(link) for link in chain(self.error)))
+        """The messages of the whole cause chain, without the source lines and advice that torch quotes in them."""
+        return plain("\n".join(_QUOTED.sub("", _message(link)) for link in chain(self.error)))
 
     @cached_property
     def place(self) -> tuple[str, int]:
         return user_place(self.error)
 
-    def finding(self, rule: Rule, where: str, message: str, fix: str) -> Finding:
-        file, line = self.place
+    @cached_property
+    def where(self) -> str:
+        """Qualified name of the module at fault; empty for the root or when it is unknown."""
+        return module_at(self.error, self.module) or ""
+
+    @cached_property
+    def suspects(self) -> list[Suspect]:
+        """Lines of the source that ask for tensor values or write state, whether or not the export came to them."""
+        case = self.trial.case
+        return suspects(self.module, case.args, case.kwargs)
+
+    def says(self, signs: re.Pattern[str]) -> re.Match[str] | None:
+        """Where ``signs`` are in the messages."""
+        return signs.search(self.text)
+
+    def comes_through(self, *files: str) -> bool:
+        """Whether a file of the stack, torch's own too, ends in one of ``files``."""
+        return any(file.replace("\\", "/").endswith(files) for file in source_files(self.error))
+
+    def finding(self, rule: Rule, where: str, message: str, fix: str, place: tuple[str, int] | None = None) -> Finding:
+        """An error at ``where``, for an empty one at the module that the error came through.
+
+        place: file and line, where they are better known than from the stack of the error.
+        """
+        file, line = place or self.place
         text = f"{message} (torch says: {exception_text(self.error, 180)})"
-        return rule.error(where, text, fix, file=file, line=line)
+        return rule.error(where or self.where, text, fix, file=file, line=line)
 
 
 @dataclass(frozen=True)
@@ -52,18 +84,22 @@ class Diagnosis:
     """One kind of export failure, in a module named after it.
 
     explain: the finding for a failure of this kind, None for any other.
+    turn: the kinds that hide behind messages of others are asked first, the most general last.
     """
 
     rule: Rule
     explain: Callable[[Failure], Finding | None]
+    turn: Literal["first", "middle", "last"] = "middle"
 
 
 @cache
 def all_diagnoses() -> dict[str, Diagnosis]:
-    """Every diagnosis by name, sorted."""
+    """Every diagnosis by name, in the order in which they are asked."""
     from pytest_exportready import diagnosis
 
-    return discover(diagnosis, "DIAGNOSIS", Diagnosis)
+    found = discover(diagnosis, "DIAGNOSIS", Diagnosis)
+    turns = ("first", "middle", "last")
+    return dict(sorted(found.items(), key=lambda item: turns.index(item[1].turn)))
 
 
 def diagnose(failure: Failure) -> Finding:
@@ -73,9 +109,16 @@ def diagnose(failure: Failure) -> Finding:
         if finding is not None:
             return finding
     file, line = failure.place
-    message = f"torch.export ({failure.trial.mode}) raised {exception_text(failure.error)}"
-    fix = "mend the line named, or keep it out of forward" if file else "run torch.export.export(model, args) by hand"
-    return UNCLASSIFIED.error("", message, fix, file=file, line=line)
+    message = f"unclassified: torch.export ({failure.trial.mode}) raised {exception_text(failure.error)}"
+    fix = "mend the line named, or keep it out of forward; " * bool(file)
+    fix += f"to reproduce: torch.export.export(model, {_call(failure.trial)})"
+    return UNCLASSIFIED.error(failure.where, message, fix, file=file, line=line)
+
+
+def _call(trial: Trial) -> str:
+    case, options = trial.case, trial.options
+    shapes = 'every input {0: Dim("batch")}' if options.dynamic_batch else options.dynamic_shapes
+    return call_text(case.args, case.kwargs, shapes, strict=trial.mode == "strict")
 
 
 def _message(error: BaseException) -> str:

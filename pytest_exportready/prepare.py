@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 from pytest_exportready.check import Subject, all_checks
 from pytest_exportready.module.copying import CannotCopy, faithful_copy
+from pytest_exportready.module.sharding import sharded_parameters, sharding_modules, whole_copy
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted
+from pytest_exportready.proof.tolerance import Tolerance, compare
+from pytest_exportready.proof.truth import Truth
+from pytest_exportready.torch_internals import is_fsdp1
 
 if TYPE_CHECKING:
     from torch.amp import GradScaler
     from torch.optim import Optimizer
 
-__all__ = ["CannotCopy", "Prepared", "prepare", "prepare_for_export"]
+__all__ = ["AnswerChanged", "CannotCopy", "Prepared", "prepare", "prepare_for_export"]
 
 UNWRAPS = "ddp_hooks_emptied"
+
+
+class AnswerChanged(RuntimeError):
+    """The prepared module answers otherwise than the model: a remedy changed what it must not."""
 
 
 class Prepared(NamedTuple):
@@ -44,24 +54,40 @@ def prepare_for_export(
     *,
     scaler: GradScaler | None = None,
     optimizer: Optimizer | None = None,
+    device: torch.device | str | None = None,
     inplace: bool = False,
+    example_inputs: tuple[Any, ...] | None = None,
+    example_kwargs: Mapping[str, Any] | None = None,
 ) -> Prepared:
-    """The module to export: unwrapped, in eval mode, without gradients and backward hooks.
+    """The module to export: unwrapped, whole, in eval mode, without gradients and backward hooks.
 
-    model: as it came out of training, wrapped or not. Untouched unless ``inplace``.
+    In this order: wrappers off (an AveragedModel, too), sharded parameters gathered, the remedies of the checks by
+    name, gradients to None, ``device``. What the module computes in eval mode does not change.
+
+    model: as it came out of training, wrapped or not. Untouched unless ``inplace``. Under ``fully_shard`` every rank
+    calls this at once, for the parameters are gathered.
     scaler: its state for each optimizer is cleared, always in place (a scaler belongs to the training loop).
     optimizer: its gradients are set to None, always in place.
-    Raises CannotCopy when there is no faithful copy; ``inplace=True`` needs none.
+    device: where the module to export shall be.
+    example_inputs, example_kwargs: when given, the answer of the prepared module must be that of the model, to the bit
+    if two equal calls of the model are; this is before ``device`` is looked at.
+    Raises CannotCopy when there is no faithful copy (``inplace=True`` needs none, but nothing sharded is gathered in
+    place), and AnswerChanged when the comparison fails.
     """
-    inner, peeled = unwrap(model)
+    inner, peeled = _unwrapped(model)
     actions: list[str] = []
     state: Mapping[str, Any] = {} if scaler is None else {"scaler": scaler}
+    sharded = bool(sharding_modules(inner) or sharded_parameters(inner))
+    call = None if example_inputs is None else (example_inputs, example_kwargs or {})
+    before = [] if call is None else [Truth(model).answer(call) for _ in range(2)]
+    if inplace and sharded:
+        raise CannotCopy("", "its parameters are sharded: gathering them needs a copy", "inplace=False")
+    if peeled:
+        actions.append(f"took {', '.join(peeled)} off the root")
     if inplace:
-        subject = Subject(model, training_state=state)
+        subject = Subject(inner, training_state=state)
     else:
-        if peeled:
-            actions.append(f"took {', '.join(peeled)} off the root")
-        twin, corrections = faithful_copy(inner)
+        twin, corrections = _copy(inner, sharded)
         actions += corrections
         held = sum(parameter.grad is not None for parameter in inner.parameters())
         if held:
@@ -71,4 +97,34 @@ def prepare_for_export(
     if optimizer is not None:
         optimizer.zero_grad(set_to_none=True)
         actions.append("optimizer.zero_grad(set_to_none=True)")
+    if call is not None:
+        _require_equal(before, Truth(subject.model).answer(call))
+    if device is not None:
+        subject.model.to(device)
+        actions.append(f"moved to {torch.device(device)}")
     return Prepared(subject.model, actions)
+
+
+def _require_equal(before: list[Any], after: Any) -> None:
+    """To the bit, if two equal calls of the model itself are."""
+    repeated, now = compare(before[0], before[1], Tolerance()), compare(before[0], after, Tolerance())
+    if not (now.bitwise if repeated.bitwise else now.agree):
+        raise AnswerChanged(f"the prepared module answers otherwise than the model: {now.problem or 'not to the bit'}")
+
+
+def _unwrapped(model: nn.Module) -> tuple[nn.Module, list[str]]:
+    """``unwrap``, and an AveragedModel besides: its module holds the averaged weights under the names of training."""
+    inner, peeled = unwrap(model)
+    while isinstance(inner, AveragedModel):
+        averaged, more = unwrap(inner.module)
+        inner, peeled = averaged, [*peeled, type(inner).__name__, *more]
+    return inner, peeled
+
+
+def _copy(inner: nn.Module, sharded: bool) -> tuple[nn.Module, list[str]]:
+    if not sharded:
+        return faithful_copy(inner)
+    if any(is_fsdp1(module) for module in inner.modules()):
+        fix = "load get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)) into a plain module"
+        raise CannotCopy("", "it is under FullyShardedDataParallel, whose parameters are flat", fix)
+    return whole_copy(inner), ["gathered the sharded parameters into a whole copy"]

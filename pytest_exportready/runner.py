@@ -27,6 +27,7 @@ UNTRAINED = Rule(
 )
 TO_COME = 10.0  # seconds within which all ranks begin to compare themselves
 Watch = Callable[[str], None]
+Exported = Callable[[Trial], Iterable[Finding]]
 
 
 def stage_names() -> list[str]:
@@ -44,6 +45,7 @@ def judge(
     lead: bool = True,
     together: float = TO_COME,
     watch: Watch = lambda stage: None,
+    exported: Exported = lambda trial: (),
 ) -> Readiness:
     """The verdict on ``case``, trained under ``scenario``; leaves the case's model as it was.
 
@@ -52,13 +54,14 @@ def judge(
     lead: False in the ranks, where a case is judged in several, that leave to rank 0 what one of them can prove.
     together: seconds within which all ranks come to be compared, where torch.distributed has several; 0: no comparison.
     watch: called with the name of each stage as it begins.
+    exported: called after each export with its trial, which has the program or the error; what it finds is told.
     """
     from pytest_exportready.module.preserve import preserved
     from pytest_exportready.proof.global_state import global_state_kept
     from pytest_exportready.proof.truth import Truth
 
     started = time.perf_counter()
-    run = _Run(case, options, watch, lead)
+    run = _Run(case, options, watch, lead, exported)
     with preserved(case.model), global_state_kept():
         facts: dict[str, Any] = {}
         run.stage("train", lambda: run.train(scenario, required, facts), facts=facts)
@@ -69,7 +72,7 @@ def judge(
         for mode in options.modes:
             trial = Trial(case, options, mode, Truth(case.model))
             for stage_name, stage in all_stages().items():
-                if stage.every_mode or mode == options.modes[0]:
+                if stage.asked(case) and (stage.every_mode or mode == options.modes[0]):
                     run.proof(stage_name, stage, trial)
             run.prepared = run.prepared or trial.prepared
     return Readiness(
@@ -90,8 +93,8 @@ class _Blocked(SkipStage):
 class _Run:
     """What has been found so far about one case."""
 
-    def __init__(self, case: ExportCase, options: CaseOptions, watch: Watch, lead: bool) -> None:
-        self.case, self.options, self.watch, self.lead = case, options, watch, lead
+    def __init__(self, case: ExportCase, options: CaseOptions, watch: Watch, lead: bool, exported: Exported) -> None:
+        self.case, self.options, self.watch, self.lead, self.exported = case, options, watch, lead, exported
         self.wanted = _with_needed(options.stages)
         self.stages: list[StageResult] = []
         self.blocked: set[tuple[str, str]] = set()  # stages, with their mode, that nothing may build on
@@ -151,7 +154,16 @@ class _Run:
     def inspect(self) -> Iterable[Finding]:
         self.watch("inspect")
         case = self.case
-        subject = Subject(case.model, case.args, case.kwargs, case.checkpoint, case.training_state, case.target_device)
+        subject = Subject(
+            case.model,
+            case.args,
+            case.kwargs,
+            case.checkpoint,
+            case.training_state,
+            case.target_device,
+            allow_mutation=case.allow_mutation,
+            strict="strict" in self.options.modes,
+        )
         broken: set[str] = set()
         crashed: list[str] = []
         for name, check in _by_need():
@@ -204,6 +216,8 @@ class _Run:
         self.watch(name)
         had = trial.program
         yield from stage.run(trial)
+        if name == "export":
+            yield from self.exported(trial)
         if trial.program is not None and had is None:
             for check in all_checks().values():
                 if check.inspect_program is not None:

@@ -33,7 +33,8 @@ class Trial:
 
     truth: the trained eager module in eval mode, before any wrapping or preparation: what the program must
     equal.
-    program: set by the stage ``export``; shares no storage with the user's module.
+    program: set by the stage ``export``; shares no storage with the user's module. error: what torch.export
+    raised instead.
     facts: what the running stage measured (plain JSON); reset before each stage.
     """
 
@@ -42,6 +43,7 @@ class Trial:
     mode: Mode
     truth: Truth
     program: ExportedProgram | None = None
+    error: BaseException | None = None
     prepared: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
@@ -71,6 +72,24 @@ def is_dtensor(tensor: torch.Tensor) -> bool:
     return distributed is not None and isinstance(tensor, distributed)
 
 
+def is_fsdp2(module: nn.Module) -> bool:
+    """True for a module that ``fully_shard`` took over, without importing ``torch.distributed.fsdp``."""
+    sharded = _loaded("torch.distributed.fsdp", "FSDPModule")
+    return sharded is not None and isinstance(module, sharded)
+
+
+def checkpointed_source(module: nn.Module) -> nn.Module | None:
+    """The module inside a ``checkpoint_wrapper`` or ``offload_wrapper``; None for any other module.
+
+    Their class has no public name.
+    """
+    wrapper = _loaded("torch.distributed.algorithms._checkpoint.checkpoint_wrapper", "ActivationWrapper")
+    if wrapper is None or not isinstance(module, wrapper):
+        return None
+    source = dict(module.named_children()).get("_checkpoint_wrapped_module")
+    return source if isinstance(source, nn.Module) else None
+
+
 def is_fsdp1(module: nn.Module) -> bool:
     """True for FullyShardedDataParallel itself, without importing ``torch.distributed.fsdp``, which takes long."""
     wrapper = _loaded("torch.distributed.fsdp", "FullyShardedDataParallel")
@@ -83,6 +102,49 @@ def is_persistent(module: nn.Module, buffer: str) -> bool:
     ``state_dict()`` would tell, but runs the hooks of users, and under FSDP a collective.
     """
     return buffer not in getattr(module, "_non_persistent_buffers_set", ())
+
+
+def each_operator(handle: Callable[..., Any]) -> AbstractContextManager[Any]:
+    """Within the block ``handle(operator, args, kwargs)`` runs in place of every ATen operator.
+
+    The class to derive such a mode from is documented, but lives in a private module.
+    """
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Each(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return handle(operator, args, kwargs or {})
+
+    mode: AbstractContextManager[Any] = Each()  # type: ignore[no-untyped-call]
+    return mode
+
+
+def traced_frames(error: BaseException) -> list[tuple[str, int]]:
+    """Files and lines of the user's program that strict export was tracing when ``error`` was raised, innermost last;
+    empty if unknown. The message quotes them for some exceptions only.
+    """
+    stack = getattr(error, "real_stack", None) or ()
+    return [(frame.filename, frame.lineno or 0) for frame in stack if hasattr(frame, "filename")]
+
+
+def draft_failures(program: ExportedProgram) -> list[tuple[str, str, int, list[str]]]:
+    """What ``draft_export`` met on its way, as ``(kind, file, line, subjects)``; empty if unknown. The report that it
+    prints is made for reading only.
+
+    kind: ``DATA_DEPENDENT_ERROR``, ``GUARD_ADDED``, ``MISSING_FAKE_KERNEL``, ``MISMATCHED_FAKE_KERNEL``. file, line: of
+    the innermost Python frame of the model. subjects: operators, or sizes such as ``L['x'].size()[0]``.
+    """
+    report = getattr(program, "_report", None)
+    interned = getattr(sys.modules.get("torch._logging.structured"), "INTERN_TABLE", None) or {}
+    files = {number: file for file, number in interned.items()}  # the report's own has what it met first
+    found: list[tuple[str, str, int, list[str]]] = []
+    for failure in getattr(report, "failures", None) or []:
+        data = failure.data
+        frame = (data.get("user_stack") or data.get("stack") or [{}])[-1]
+        subjects = [str(data["op"])] if "op" in data else [str(s) for s in data.get("symbol_to_sources", {}).values()]
+        kind = getattr(failure.failure_type, "name", "")
+        found.append((kind, str(files.get(frame.get("filename"), "")), int(frame.get("line") or 0), subjects))
+    return found
 
 
 def program_guards(program: ExportedProgram) -> list[str]:
@@ -102,7 +164,20 @@ def backward_hooks(module: nn.Module) -> list[Hook]:
 
 def forward_hooks(module: nn.Module) -> list[Hook]:
     """Forward and forward-pre hooks of this very module; empty if unknown. Only registering is public."""
-    return [hook for name in ("_forward_pre_hooks", "_forward_hooks") for hook in _hooks(module, name)]
+    return [hook for name in _FORWARD for hook in _hooks(module, name)]
+
+
+def forward_hook_tables(module: nn.Module | None) -> dict[str, dict[int, Hook]]:
+    """Tables of the forward hooks by ``"before"`` and ``"after"`` the call: of this very module, for None those
+    registered for every module (``register_module_forward_hook``); empty if unknown.
+    """
+    owner, names = (module, _FORWARD) if module is not None else (sys.modules[nn.Module.__module__], _GLOBAL_FORWARD)
+    return {kind: _hook_table(owner, name) for kind, name in zip(("before", "after"), names, strict=True)}
+
+
+def state_dict_hooks(module: nn.Module) -> list[Hook]:
+    """Hooks on the saving of this very module's state dict; empty if unknown. Only registering is public."""
+    return [hook for name in ("_state_dict_pre_hooks", "_state_dict_hooks") for hook in _hooks(module, name)]
 
 
 def gradient_hooks(tensor: torch.Tensor) -> list[Hook]:
@@ -161,6 +236,8 @@ def plain_attributes(module: nn.Module) -> dict[str, Any]:
 
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _PUBLIC_BATCHNORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+_FORWARD = ("_forward_pre_hooks", "_forward_hooks")
+_GLOBAL_FORWARD = ("_global_forward_pre_hooks", "_global_forward_hooks")
 _BACKWARD = ("_backward_pre_hooks", "_backward_hooks")
 _GRADIENT = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
@@ -178,3 +255,12 @@ def _loaded(module: str, name: str) -> type | None:
     """A class of a module that is imported already: without it no instance can exist."""
     found = getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, type) else None
+
+
+def function_of_node(node: Any) -> type | None:
+    """The ``torch.autograd.Function`` that made a node of the backward graph; None for an operator's node.
+
+    A node does not tell its Function in public.
+    """
+    function = getattr(type(node), "_forward_cls", None)
+    return function if isinstance(function, type) else None

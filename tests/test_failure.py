@@ -11,7 +11,15 @@ import torch
 from torch import nn
 
 from pytest_exportready import failure
-from pytest_exportready.failure import chain, stack_place, user_place
+from pytest_exportready.failure import (
+    chain,
+    module_at,
+    source_files,
+    stack_place,
+    stack_places,
+    user_frames,
+    user_place,
+)  # fmt: skip
 
 
 def raise_here() -> None:
@@ -90,8 +98,33 @@ def test_a_trace_quoted_in_the_message() -> None:
     )
     assert user_place(quoted) == ("/home/me/m.py", 7)
     assert stack_place(str(quoted)) == ("/home/me/m.py", 7)
+    assert stack_places(str(quoted)) == [("/home/me/m.py", 7)]
     assert stack_place(None) == ("", 0)
     assert user_place(RuntimeError("nothing")) == ("", 0)
+
+
+class Inner(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum() > 0 else -x
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_module_at_fault(strict: bool) -> None:
+    """Its qualified name: from the running frames, in strict mode from the only forward that holds the line."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Sequential(Inner()))
+    error = caught(lambda: torch.export.export(model, (torch.randn(3),), strict=strict))
+    assert module_at(error, model) == "1.0"
+    assert user_place(error) == (__file__, Inner.forward.__code__.co_firstlineno + 1)
+    assert user_frames(error)[-1] == user_place(error)
+    assert any(file.endswith("container.py") for file in source_files(error)) or strict
+
+
+def test_no_module_is_guessed() -> None:
+    """Two modules of one class share the line that strict export tells; an error from elsewhere has none."""
+    model = nn.Sequential(Inner(), Inner())
+    error = caught(lambda: torch.export.export(model, (torch.randn(3),), strict=True))
+    assert module_at(error, model) is None
+    assert module_at(caught(raise_here), model) is None
 
 
 def test_a_real_export_failure() -> None:

@@ -4,6 +4,7 @@ import copy
 import functools
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.amp import GradScaler
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel
 
 from pytest_exportready.check import Subject, all_checks
-from pytest_exportready.prepare import CannotCopy, prepare, prepare_for_export
+from pytest_exportready.prepare import AnswerChanged, CannotCopy, prepare, prepare_for_export
 
 
 class Net(nn.Module):
@@ -254,3 +257,44 @@ def test_program_module_and_traced_modules_are_prepared_too() -> None:
     assert prepare_for_export(program, inplace=True).module is program
     traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 3), nn.Dropout()))
     assert not prepare_for_export(traced).module.training
+
+
+def test_an_averaged_model_comes_off_with_the_names_of_training() -> None:
+    net = trained(Net())
+    averaged = AveragedModel(net, use_buffers=True)
+    averaged.update_parameters(net)
+    for inplace in (False, True):
+        prepared = prepare_for_export(averaged, inplace=inplace, example_inputs=(torch.ones(2, 3),))
+        assert type(prepared.module) is Net
+        assert prepared.module.state_dict().keys() == net.state_dict().keys()
+        assert prepared.actions[0] == "took AveragedModel off the root"
+
+
+def test_checkpoint_wrappers_come_off() -> None:
+    net = trained(Net()).eval()
+    names, before = list(net.state_dict()), answer(net)
+    net.lin = checkpoint_wrapper(net.lin)
+    prepared = prepare_for_export(net, example_inputs=(torch.ones(2, 3),))
+    assert "took CheckpointWrapper off lin" in prepared.actions
+    assert list(prepared.module.state_dict()) == names
+    assert type(prepared.module.lin) is nn.Linear
+    assert torch.equal(answer(prepared.module), before)
+
+
+def test_moved_last() -> None:
+    prepared = prepare_for_export(Net(), device="meta", example_inputs=(torch.ones(2, 3),))
+    assert {p.device.type for p in prepared.module.parameters()} == {"meta"}
+    assert prepared.actions[-1] == "moved to meta"
+
+
+def test_a_remedy_that_changes_the_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(subject: Subject) -> list[str]:
+        with torch.no_grad():
+            next(subject.model.parameters()).mul_(1 + 1e-6)
+        return ["spoilt"]
+
+    check = replace(all_checks()["no_training_mode"], remedy=spoil)
+    monkeypatch.setitem(all_checks(), "no_training_mode", check)
+    with pytest.raises(AnswerChanged, match="answers otherwise"):
+        prepare_for_export(Net(), example_inputs=(torch.ones(2, 3),))
+    prepare_for_export(Net())

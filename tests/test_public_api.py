@@ -19,14 +19,25 @@ NAMES = [
     "Readiness",
     "__version__",
     "assert_batchnorm_frozen",
+    "assert_caches_fresh",
     "assert_checkpoint_loaded",
     "assert_ddp_hooks_emptied",
     "assert_devices_consistent",
+    "assert_devices_follow_inputs",
+    "assert_dtypes_keep_values",
     "assert_export_ready",
     "assert_grad_scaler_cleared",
+    "assert_hooks_change_nothing",
     "assert_no_residual_gradients",
     "assert_no_training_mode",
+    "assert_parameters_whole",
     "assert_ranks_agree",
+    "assert_state_dict_names",
+    "assert_tensors_can_be_saved",
+    "assert_ties_kept",
+    "assert_trained_buffers_saved",
+    "assert_values_finite",
+    "assert_weights_read_directly",
     "export_ready",
     "export_ready_check",
     "prepare_for_export",
@@ -34,7 +45,7 @@ NAMES = [
 PARAMETERS = {
     "export_ready_check": "model example_inputs example_kwargs dynamic_shapes dynamic_batch strict skip_ddp_validation "
     "tolerance stages knowledge",
-    "prepare_for_export": "model scaler optimizer inplace",
+    "prepare_for_export": "model scaler optimizer device inplace example_inputs example_kwargs",
     "assert_export_ready": "model example_inputs arguments",
     "assert_grad_scaler_cleared": "scaler",
     "assert_ranks_agree": "model_or_state what uneven group timeout",
@@ -42,7 +53,7 @@ PARAMETERS = {
 }
 CASE_FIELDS = (
     "model args kwargs more_inputs checkpoint golden golden_tolerance training_state target_device stateful_calls "
-    "allow_mutation loss"
+    "allow_mutation trainable loss"
 )
 MARKER = "dynamic_batch dynamic_shapes scenarios strict tolerance stages ignore reason xfail_stage"
 

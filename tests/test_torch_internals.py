@@ -4,6 +4,7 @@ says which one a newer torch has lost, and what the checks no longer see."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from pytest_exportready import torch_internals as internals
+from pytest_exportready.diagnosis._draft import _quiet
 
 
 def _noop(*_: object) -> None: ...
@@ -72,6 +74,58 @@ def test_is_fsdp1(tmp_path: Path) -> None:
         assert not internals.is_fsdp1(wrapped.module)
     finally:
         dist.destroy_process_group()
+
+
+def test_is_fsdp2(tmp_path: Path) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        sharded = fully_shard(nn.Linear(1, 1), mesh=init_device_mesh("cpu", (1,)))
+    finally:
+        dist.destroy_process_group()
+    assert internals.is_fsdp2(sharded)
+    assert not internals.is_fsdp2(nn.Linear(1, 1))
+
+
+def test_checkpointed_source() -> None:
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    inner = nn.Linear(1, 1)
+    assert internals.checkpointed_source(checkpoint_wrapper(inner)) is inner
+    assert internals.checkpointed_source(inner) is None
+
+
+def test_each_operator() -> None:
+    seen: list[str] = []
+
+    def run(operator: Any, args: Any, kwargs: Any) -> Any:
+        seen.append(operator.name())
+        return operator(*args, **kwargs)
+
+    with internals.each_operator(run):
+        torch.ones(2) + 1
+    assert seen == ["aten::ones", "aten::add.Tensor"]
+
+
+def test_forward_hook_tables_and_state_dict_hooks() -> None:
+    model = nn.Linear(1, 1)
+    model.register_forward_pre_hook(_noop)
+    model.register_forward_hook(_noop)
+    handle = nn.modules.module.register_module_forward_hook(_noop)
+    try:
+        of_all = internals.forward_hook_tables(None)
+    finally:
+        shown = {kind: list(table.values()) for kind, table in of_all.items()}
+        handle.remove()
+    assert shown == {"before": [], "after": [_noop]}
+    own = internals.forward_hook_tables(model)
+    assert {kind: list(table.values()) for kind, table in own.items()} == {"before": [_noop], "after": [_noop]}
+    model.register_state_dict_pre_hook(_noop)
+    model.register_state_dict_post_hook(_noop)
+    assert internals.state_dict_hooks(model) == [_noop, _noop]
 
 
 def test_is_persistent() -> None:
@@ -137,3 +191,37 @@ def test_plain_attributes() -> None:
 )
 def test_a_missing_api_is_unknown_and_no_crash(function: object, unknown: object) -> None:
     assert function(object()) == unknown
+
+
+def test_function_of_node() -> None:
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx: object, grad: torch.Tensor) -> torch.Tensor:
+            return 2 * grad
+
+    x = torch.ones(2, requires_grad=True)
+    assert internals.function_of_node(Twice.apply(x).grad_fn) is Twice  # 2.13 to 2.15
+    assert internals.function_of_node((2 * x).grad_fn) is None
+
+
+def test_traced_frames_and_draft_failures() -> None:
+    """Where strict export was, and what draft_export met; unknown for anything else."""
+
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(Exception, match="ata-dependent") as raised:
+        torch.export.export(Net(), (torch.ones(2),), strict=True)
+    line = Net.forward.__code__.co_firstlineno + 1
+    assert internals.traced_frames(raised.value)[-1] == (__file__, line)
+    assert internals.traced_frames(ValueError()) == []
+    program = torch.export.export(nn.Linear(1, 1), (torch.ones(1, 1),))
+    assert internals.draft_failures(program) == []
+    with _quiet():
+        draft = torch.export.draft_export(Net(), (torch.ones(2),))
+    assert internals.draft_failures(draft) == [("DATA_DEPENDENT_ERROR", __file__, line, [])]

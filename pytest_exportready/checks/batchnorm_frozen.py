@@ -27,16 +27,20 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.readable import all_equal_to, all_finite, readable
+from pytest_exportready.module.finite import not_finite
+from pytest_exportready.module.readable import all_equal_to, readable
+from pytest_exportready.module.sync_batchnorm import without_sync
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
 from pytest_exportready.proof.truth import Truth
-from pytest_exportready.torch_internals import is_batchnorm, is_norm
+from pytest_exportready.torch_internals import forward_hooks, is_batchnorm, is_norm, plain_attributes
 
 if TYPE_CHECKING:
     from pytest_exportready.torch_internals import Norm
 
 RULE = Rule("ER302", "batchnorm_frozen")
+
+_SETTINGS = plain_attributes(nn.SyncBatchNorm(1)).keys()
 
 RETRAIN_STATISTICS = "torch.optim.swa_utils.update_bn(loader, model), then model.eval()"
 
@@ -54,7 +58,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
             f"{counted(len(left), 'norm')} in training mode: {few(left)}. Rows depend on their whole batch.",
             "model.eval() before the export",
         )
-    broken = [name for name, m in tracking.items() if _broken(m)]
+    broken = _broken(tracking)
     if broken:
         yield RULE.error(
             broken[0],
@@ -73,23 +77,22 @@ def inspect(subject: Subject) -> Iterator[Finding]:
 
 
 def _judge_untouched(subject: Subject, model: nn.Module, tracking: Mapping[str, Norm]) -> Iterator[Finding]:
-    untouched = [name for name, norm in tracking.items() if _untouched(norm)]
+    batches = _batches_seen(tracking)
+    untouched = [name for name, norm in tracking.items() if not batches[name] and _as_initialised(norm)]
     if not untouched:
         return
-    idle = _idle(subject, {name: tracking[name] for name in untouched})
+    proof = _trained(model, batches, subject.training_state)
+    guilty = untouched if proof else [name for name in untouched if _bias_moved(tracking[name])]
+    idle = _idle(subject, {name: tracking[name] for name in guilty}) if guilty else []
+    guilty = [name for name in guilty if name not in idle]
+    unknown = [name for name in untouched if name not in guilty and name not in idle]
     if idle:
         yield RULE.info(
             idle[0],
             f"running statistics of {counted(len(idle), 'norm')} never updated, and never used by forward on the "
             f"example inputs: {few(idle)}.",
         )
-    untouched = [name for name in untouched if name not in idle]
-    if not untouched:
-        return
-    proof = _trained(model, tracking, subject.training_state)
-    moved = [name for name in untouched if _bias_moved(tracking[name])]
-    if proof or moved:
-        guilty = untouched if proof else moved
+    if guilty:
         yield RULE.error(
             guilty[0],
             f"running statistics of {counted(len(guilty), 'norm')} never updated (mean 0, variance 1): "
@@ -98,10 +101,10 @@ def _judge_untouched(subject: Subject, model: nn.Module, tracking: Mapping[str, 
             if any(isinstance(m, AveragedModel) for m in model.modules())
             else RETRAIN_STATISTICS,
         )
-    else:
+    elif unknown:
         yield RULE.warning(
-            untouched[0],
-            f"{counted(len(untouched), 'norm')} with running statistics as initialised: {few(untouched)}. "
+            unknown[0],
+            f"{counted(len(unknown), 'norm')} with running statistics as initialised: {few(unknown)}. "
             "Nothing shows that this model was trained.",
             RETRAIN_STATISTICS,
         )
@@ -137,14 +140,14 @@ def _judge_copied(model: nn.Module) -> Iterator[Finding]:
             )
 
 
-def _trained(model: nn.Module, tracking: Mapping[str, Norm], state: Mapping[str, Any]) -> str:
+def _trained(model: nn.Module, batches: Mapping[str, int], state: Mapping[str, Any]) -> str:
     """What shows that the model was trained; empty when nothing does."""
     for name, module in model.named_modules():
         if isinstance(module, AveragedModel) and (averaged := _count(module.n_averaged)):
             return f"n_averaged is {averaged} in {name or 'the AveragedModel'}"
-    for name, norm in tracking.items():
-        if batches := _count(norm.num_batches_tracked):
-            return f"{name} has seen {counted(batches, 'batch').replace('batchs', 'batches')}"
+    for name, seen in batches.items():
+        if seen:
+            return f"{name} has seen {counted(seen, 'batch').replace('batchs', 'batches')}"
     steps = state.get("step")
     if isinstance(steps, (int, float)) and steps > 0:
         return f"training was at step {steps}"
@@ -153,8 +156,20 @@ def _trained(model: nn.Module, tracking: Mapping[str, Norm], state: Mapping[str,
     return "the optimizer has taken steps" if kept else ""
 
 
-def _untouched(norm: Norm) -> bool:
-    if norm.running_mean is None or norm.running_var is None or _count(norm.num_batches_tracked):
+def _batches_seen(norms: Mapping[str, Norm]) -> dict[str, int]:
+    """How many batches each norm has seen; one transfer, however many there are."""
+    counts = {
+        name: n.num_batches_tracked.detach()
+        for name, n in norms.items()
+        if n.num_batches_tracked is not None and readable(n.num_batches_tracked)
+    }
+    devices = {count.device for count in counts.values()}
+    numbers = torch.stack(list(counts.values())).tolist() if len(devices) == 1 else map(int, counts.values())
+    return {**dict.fromkeys(norms, 0), **dict(zip(counts, numbers, strict=True))}
+
+
+def _as_initialised(norm: Norm) -> bool:
+    if norm.running_mean is None or norm.running_var is None:
         return False
     return all_equal_to(norm.running_mean, 0) is True and all_equal_to(norm.running_var, 1) is True
 
@@ -168,12 +183,13 @@ def _bias_moved(norm: Norm) -> bool:
     return all_equal_to(norm.bias, norm.bias.detach().flatten()[0].item()) is False
 
 
-def _broken(norm: Norm) -> bool:
-    statistics = [t for t in (norm.running_mean, norm.running_var) if t is not None]
-    if any(all_finite(t) is False for t in statistics):
-        return True
-    variance = norm.running_var
-    return variance is not None and readable(variance) and bool((variance < 0).any())
+def _broken(norms: Mapping[str, Norm]) -> list[str]:
+    """Names of the norms whose statistics are not finite, or whose variance is negative."""
+    means = {name: norm.running_mean for name, norm in norms.items() if norm.running_mean is not None}
+    variances = {name: norm.running_var for name, norm in norms.items() if norm.running_var is not None}
+    broken = {*not_finite(means), *not_finite(variances)}
+    broken.update(name for name, v in variances.items() if readable(v) and v.numel() and bool(v.detach().min() < 0))
+    return [name for name in norms if name in broken]
 
 
 def _count(tensor: torch.Tensor | None) -> int:
@@ -181,11 +197,25 @@ def _count(tensor: torch.Tensor | None) -> int:
 
 
 def remedy(subject: Subject) -> list[str]:
-    norms = [(name, m) for name, m in subject.model.named_modules() if is_norm(m) and m.training]
-    tracking = [(name, m) for name, m in norms if m.running_mean is not None]
+    norms = [(name, m) for name, m in subject.model.named_modules() if is_norm(m)]
+    tracking = [(name, m) for name, m in norms if m.training and m.running_mean is not None]
     for _, norm in tracking:
         norm.eval()
-    return [f"eval() on {counted(len(tracking), 'norm')}: {few(n for n, _ in tracking)}"] if tracking else []
+    actions = [f"eval() on {counted(len(tracking), 'norm')}: {few(n for n, _ in tracking)}"] if tracking else []
+    synced = [(name, m) for name, m in norms if name and isinstance(m, nn.SyncBatchNorm) and _plain(m)]
+    for _, norm in synced:
+        local = without_sync(norm)
+        for place, module in list(subject.model.named_modules(remove_duplicate=False)):
+            if module is norm:
+                subject.model.set_submodule(place, local)
+    if synced:
+        actions.append(f"SyncBatchNorm to BatchNorm: {few(name for name, _ in synced)}")
+    return actions
+
+
+def _plain(norm: nn.Module) -> bool:
+    """Nothing of the user's hangs on it that another module would lose."""
+    return type(norm) is nn.SyncBatchNorm and not forward_hooks(norm) and not plain_attributes(norm).keys() - _SETTINGS
 
 
 def _net(trained: bool, mode: bool, **norm: Any) -> Subject:

@@ -3,7 +3,8 @@
 ``load_state_dict(..., strict=False)`` skips every name that does not match and says so only in what it returns:
 the layer keeps its random weights, the export is clean, and the program answers nonsense in full agreement with the
 module. Compared are names, shapes and values of the parameters, and of the buffers that the checkpoint has, in the
-coarser of the two dtypes. A tied weight needs one of its names only; what else the checkpoint holds does not matter.
+coarser of the two dtypes; a complex buffer that ``.to(torch.half)`` made real is another one. A tied weight needs one
+of its names only; a LoRA weight may be merged; what else the checkpoint holds does not matter.
 
 Bad:  ``model.load_state_dict(checkpoint, strict=False)``
 Good: ``model.load_state_dict(checkpoint)``
@@ -18,6 +19,7 @@ from torch import nn
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.adapters import explained_by_merging
 from pytest_exportready.module.preserve import equal_bits
 from pytest_exportready.module.readable import readable
 from pytest_exportready.module.wrappers import unwrap
@@ -44,6 +46,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         )
     state = {**parameters, **dict(model.named_buffers(remove_duplicate=False))}
     other = [name for name, tensor in state.items() if name in saved and _differs(tensor, saved[name])]
+    other = [name for name in other if not explained_by_merging(model, name, saved[name])]
     if other:
         yield RULE.error(
             other[0],
@@ -57,7 +60,7 @@ def _differs(own: torch.Tensor, saved: object) -> bool:
         return False
     if own.layout != torch.strided or saved.layout != torch.strided:
         return False
-    if own.shape != saved.shape:
+    if own.shape != saved.shape or own.is_complex() != saved.is_complex():
         return True
     own, saved = own.detach(), saved.detach().to(own.device)
     return not (equal_bits(own, saved.to(own.dtype)) or equal_bits(own.to(saved.dtype), saved))
@@ -80,5 +83,5 @@ CHECK = Check(
     inspect=inspect,
     good=(_net, lambda: _net(step=torch.tensor(3)), lambda: Subject(nn.Linear(2, 2).eval(), (torch.ones(1, 2),))),
     bad=(lambda: _net(bias=torch.ones(2)), lambda: _net(bias=torch.ones(3)), _renamed),
-    requires=("ddp_hooks_emptied",),
+    requires=("ddp_hooks_emptied", "state_dict_names", "ties_kept"),
 )

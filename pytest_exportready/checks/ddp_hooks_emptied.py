@@ -3,9 +3,8 @@
 DistributedDataParallel cannot be exported at all, and the error does not say so. DataParallel and the
 module that ``torch.compile`` returns export cleanly, but every name in the program starts with ``module.``
 or ``_orig_mod.``: loading weights by name misses silently, as does a checkpoint saved from the wrapper.
-Backward hooks do nothing in a program that has no backward pass, but ``torch.export`` stumbles over full
-ones (strict) or leaves a trace of them (non-strict). Forward
-hooks become part of the program, which may be meant: they are only mentioned.
+Backward hooks do nothing in a program that has no backward pass, but a strict export fails at those on modules, and a
+non-strict one leaves a trace of them. Forward hooks become part of the program: ``hooks_change_nothing`` judges them.
 
 Bad:  ``torch.export.export(ddp_model, args)``
 Good: ``torch.export.export(ddp_model.module.eval(), args)``
@@ -52,7 +51,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         )
     if not peeled and not inner and subject.checkpoint is not None:
         yield from _prefixes(model, subject.checkpoint)
-    yield from _left_hooks(model)
+    yield from _left_hooks(model, subject.strict)
 
 
 def _wrapped_root(root: nn.Module, peeled: list[str]) -> Finding:
@@ -113,17 +112,20 @@ def _present(prefixes: tuple[str, ...], names: set[str]) -> str:
     return "".join(f"{part}." for part in max(present, key=len))
 
 
-def _left_hooks(model: nn.Module) -> Iterator[Finding]:
+def _left_hooks(model: nn.Module, strict: bool) -> Iterator[Finding]:
+    modules = dict(model.named_modules())
     for hook, names in users_backward_hooks(model).items():
-        yield RULE.warning(
+        fails = strict and any(name in modules for name in names)
+        tell = RULE.error if fails else RULE.warning
+        yield tell(
             names[0],
-            f"backward hook {hook.name} is left on {few(names)}.",
+            f"backward hook {hook.name} is left on {few(names)}{': strict export fails at it' if fails else ''}.",
             "handle.remove() on what registering it returned, or prepare_for_export(model)",
             file=hook.file,
             line=hook.line,
         )
     for hook, names in users_forward_hooks(model).items():
-        message = f"forward hook {hook.name} on {few(names)} goes into the program."
+        message = f"forward hook {hook.name} on {few(names)} runs while the program is traced."
         yield RULE.info(names[0], message, file=hook.file, line=hook.line)
 
 

@@ -5,14 +5,18 @@ It only saves training memory. Good: call the block directly when the model is e
 
 from __future__ import annotations
 
+import re
+
 from pytest_exportready.diagnose import Diagnosis, Failure
 from pytest_exportready.finding import Finding, Rule
 
 RULE = Rule("ER404", "no_activation_checkpointing", __doc__ or "")
 
+_SIGNS = re.compile(r"_checkpoint_context_fn|tag_activation_checkpoint|checkpoint not implemented|CheckpointError")
+
 
 def explain(failure: Failure) -> Finding | None:
-    if "_checkpoint_context_fn" not in failure.text and "tag_activation_checkpoint" not in failure.text:
+    if failure.says(_SIGNS) is None:
         return None
     return failure.finding(
         RULE,

@@ -64,6 +64,15 @@ def reached_from_forward(kind: type) -> Iterator[CodeType]:
             todo += attributes_read(known[name])
 
 
+def place_of_write(kind: type, attribute: str) -> tuple[str, int]:
+    """File and line at which ``forward``, or a method that it reaches, assigns ``attribute``; ``("", 0)`` if none."""
+    for code in reached_from_forward(kind):
+        for instruction in dis.get_instructions(code):
+            if instruction.opname == "STORE_ATTR" and instruction.argval == attribute and instruction.positions:
+                return code.co_filename, instruction.positions.lineno or 0
+    return "", 0
+
+
 def _named(code: CodeType, *operations: str) -> frozenset[str]:
     instructions = dis.get_instructions(code)
     own = {i.argval for i in instructions if i.opname in operations and isinstance(i.argval, str)}

@@ -21,10 +21,8 @@ from pytest_exportready.torch_internals import backward_hooks, forward_hooks, pl
 class CannotCopy(RuntimeError):
     """A module has no faithful copy; the message names the attribute at fault and the fix."""
 
-    def __init__(self, where: str, why: str) -> None:
-        super().__init__(
-            f"{where or 'the model'}: cannot be copied: {why}. Fix: prepare_for_export(model, inplace=True)"
-        )
+    def __init__(self, where: str, why: str, fix: str = "prepare_for_export(model, inplace=True)") -> None:
+        super().__init__(f"{where or 'the model'}: cannot be copied: {why}. Fix: {fix}")
 
 
 def faithful_copy(model: nn.Module) -> tuple[nn.Module, list[str]]:
@@ -33,7 +31,7 @@ def faithful_copy(model: nn.Module) -> tuple[nn.Module, list[str]]:
     Raises CannotCopy when an attribute cannot be copied, or when the copy would still call into ``model``: a
     patched ``forward`` or a hook whose closure holds the original modules.
     """
-    _refuse_ties_to_original(model)
+    refuse_ties_to_original(model)
     try:
         memo = {id(tensor): tensor.detach().clone() for tensor in recomputed_tensors(model)}
         twin = copy.deepcopy(model, memo)
@@ -110,7 +108,7 @@ def _uncopyable(model: nn.Module) -> tuple[str, Exception] | None:
     return None
 
 
-def _refuse_ties_to_original(model: nn.Module) -> None:
+def refuse_ties_to_original(model: nn.Module) -> None:
     tree = {id(module) for module in model.modules()}
     for prefix, module in model.named_modules():
         for name, value in plain_attributes(module).items():

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType
-from typing import Any
+from functools import cache
+from types import CodeType, FunctionType
 
 import torch
 from torch import nn
 
-from pytest_exportready.module.bytecode import attributes_read, attributes_written, reached_from_forward, read_raw
+from pytest_exportready.module.bytecode import (
+    attributes_read,
+    attributes_written,
+    methods,
+    reached_from_forward,
+    read_raw,
+)
+from pytest_exportready.module.containers import inside, users_packages
 from pytest_exportready.module.readable import readable
 from pytest_exportready.torch_internals import forward_hooks, plain_attributes
 
 _MOVERS = frozenset({"to", "type_as", "cuda"})
+_OWN_MOVERS = ("_apply", "to", "cuda")
+_PLAIN = (FunctionType, staticmethod, classmethod, property, bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +31,8 @@ class LooseTensor:
     """One such tensor.
 
     name: qualified, with its place in a list or dict (``blocks.0.table[2]``). attribute: ``blocks.0.table``.
-    handled: the code that ``forward`` reaches makes it anew, may move it by hand, or never reads it.
+    handled: the code that ``forward`` reaches makes it anew, may move it by hand, or never reads it; or the class moves
+    it in its own ``_apply`` or ``to``.
     """
 
     name: str
@@ -32,23 +42,33 @@ class LooseTensor:
 
 
 def loose_tensors(model: nn.Module) -> list[LooseTensor]:
-    """Every tensor that is an attribute of a module, or one level inside a list, tuple or dict that is.
+    """Every tensor that is an attribute of a module, or inside a list, tuple, dict or object of the user's that is.
 
     Left out: aliases of parameters and buffers (the same object or the same storage), and tensors that a
     pre-forward hook recomputes from parameters (old ``weight_norm``, ``spectral_norm``, pruning).
     """
-    state = [*model.parameters(), *model.buffers()]
-    objects, storages = {id(t) for t in state}, {_storage(t) for t in state} - {None}
-    found = [
+    candidates = [
         (f"{prefix}.{attribute}".removeprefix("."), attribute, place, tensor)
         for prefix, module, attribute, place, tensor in _attributes(model)
-        if id(tensor) not in objects and _storage(tensor) not in storages
         if not _recomputed(module, attribute, tensor)
+    ]
+    state = [*model.parameters(), *model.buffers()] if candidates else []
+    objects, storages = {id(t) for t in state}, {_storage(t) for t in state} - {None}
+    found = [
+        candidate
+        for candidate in candidates
+        if id(candidate[-1]) not in objects and _storage(candidate[-1]) not in storages
     ]
     kinds = {type(module) for module in model.modules()} if found else set()
     reached = [code for kind in kinds for code in reached_from_forward(kind)]
+    movers = [code for kind in kinds for name, code in methods(kind).items() if name in _OWN_MOVERS]
     return [
-        LooseTensor(name + place, name, tensor, _handled(reached, attribute, bool(place)))
+        LooseTensor(
+            name + place,
+            name,
+            tensor,
+            _handled(reached, attribute, bool(place)) or any(attribute in attributes_read(code) for code in movers),
+        )
         for name, attribute, place, tensor in found
     ]
 
@@ -60,23 +80,24 @@ def recomputed_tensors(model: nn.Module) -> list[torch.Tensor]:
 
 def _attributes(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, str, torch.Tensor]]:
     """``(module's name, module, attribute, place inside it, tensor)``, attributes of the class included."""
+    packages = users_packages(model)
     for prefix, module in model.named_modules():
-        kinds = type(module).__mro__[: type(module).__mro__.index(nn.Module)]
         own = plain_attributes(module)
-        for names in (own, *map(vars, kinds)):
-            for attribute, value in names.items():
-                if names is own or attribute not in own:
-                    for place, tensor in _tensors(value):
+        kind: type = type(module)
+        of_class = {name: vars(base)[name] for base, name in _class_attributes(kind) if name not in own}
+        for attribute, value in {**own, **of_class}.items():
+            if type(value) not in _PLAIN:
+                for place, tensor in inside(value, packages):
+                    if isinstance(tensor, torch.Tensor):
                         yield prefix, module, attribute, place, tensor
 
 
-def _tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(value, torch.Tensor):
-        yield "", value
-    elif isinstance(value, (list, tuple)):
-        yield from ((f"[{i}]", entry) for i, entry in enumerate(value) if isinstance(entry, torch.Tensor))
-    elif isinstance(value, dict):
-        yield from ((f"[{k!r}]", entry) for k, entry in value.items() if isinstance(entry, torch.Tensor))
+@cache
+def _class_attributes(kind: type) -> list[tuple[type, str]]:
+    """Where the attributes of a module class are that may hold tensors, nearest class first."""
+    bases = kind.__mro__[: kind.__mro__.index(nn.Module)]
+    found = {n: base for base in reversed(bases) for n, value in vars(base).items() if type(value) not in _PLAIN}
+    return [(base, name) for name, base in found.items() if name in vars(base)]
 
 
 def _recomputed(module: nn.Module, attribute: str, tensor: torch.Tensor) -> bool:

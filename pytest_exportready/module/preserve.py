@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pytest_exportready.module.sharding import Gathered
 from pytest_exportready.torch_internals import gradient_hook_tables
 
 # What reading or comparing tensors without ordinary data (fake, lazy, sharded, sparse ...) raises.
@@ -46,6 +47,7 @@ class Preserved:
         self._containers: dict[int, tuple[str, Any, Any]] = {}
         self._tensors: dict[int, tuple[str, torch.Tensor, _TensorState]] = {}
         self._owners = {type(module).__module__.split(".")[0] for module in model.modules()} - {"torch"}
+        self._gathered = Gathered(model)
         self._record(model)
 
     def _record(self, model: nn.Module) -> None:
@@ -89,6 +91,7 @@ class Preserved:
 
     def restore(self) -> None:
         """Put everything back. Raises only at the end, when what could be put back is."""
+        self._gathered.restore()
         failures: list[Exception] = []
         for _, item, kind, before in self._objects.values():
             if type(item) is not kind:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from pytest_exportready.torch_internals import compiled_source
+from pytest_exportready.torch_internals import checkpointed_source, compiled_source
 
 
 def wrapped_module(module: nn.Module) -> nn.Module | None:
     """What a training wrapper wraps; None for a module that is none.
 
-    Training wrappers are DistributedDataParallel, DataParallel and the module that ``torch.compile`` returns.
-    AveragedModel is not: its averaged weights are what ships.
+    Training wrappers are DistributedDataParallel, DataParallel, the module that ``torch.compile`` returns and that of
+    ``checkpoint_wrapper``. AveragedModel is not: its averaged weights are what ships.
     """
     if isinstance(module, (DistributedDataParallel, DataParallel)):
         inner: nn.Module = module.module
         return inner
-    return compiled_source(module)
+    return compiled_source(module) or checkpointed_source(module)
 
 
 def unwrap(model: nn.Module) -> tuple[nn.Module, list[str]]:
@@ -39,4 +39,6 @@ def inner_wrappers(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 def way_in(wrapper: nn.Module) -> str:
     """Attribute of ``wrapper`` that holds the wrapped module."""
-    return "_orig_mod" if compiled_source(wrapper) is not None else "module"
+    if compiled_source(wrapper) is not None:
+        return "_orig_mod"
+    return "_checkpoint_wrapped_module" if checkpointed_source(wrapper) is not None else "module"

@@ -141,6 +141,7 @@ class ExportReadySession:
     ) -> tuple[Readiness | None, BaseException | None]:
         """The readiness of a case and what building or judging it raised; no readiness for what pytest itself reads."""
         from pytest_exportready.session import verdict
+        from pytest_exportready.session.export_hooks import ExportHooks
 
         chosen = chosen_scenario(item)
         name, scenario = item.nodeid, chosen or DEFAULT_SCENARIO
@@ -158,6 +159,7 @@ class ExportReadySession:
                 scenario=scenario,
                 required=chosen is not None,
                 watch=self.progress.stage if ranks is None else lambda stage: None,
+                exported=ExportHooks(item.ihook, name),
                 ranks=ranks,
             ), None
         except verdict.PYTESTS_OWN as error:

@@ -12,7 +12,7 @@ from pytest_exportready.case import CaseError, CaseOptions, as_case
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import Readiness, StageResult
-from pytest_exportready.runner import Watch, judge
+from pytest_exportready.runner import Exported, Watch, judge
 from pytest_exportready.text import exception_text
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def judge_returned(
     scenario: str,
     required: bool,
     watch: Watch,
+    exported: Exported = lambda trial: (),
     ranks: Together | None = None,
 ) -> Readiness:
     """The readiness of what a case function returned; what is no case fails at the stage ``case``."""
@@ -48,7 +49,7 @@ def judge_returned(
     if not required and (case.carries_training or case.stateful_calls):
         scenario = "as_is"  # further training would spoil what the user recorded
     how: dict[str, Any] = {} if ranks is None else {"lead": ranks.lead, "together": ranks.seconds}
-    return judge(case, options, name=name, scenario=scenario, required=required, watch=watch, **how)
+    return judge(case, options, name=name, scenario=scenario, required=required, watch=watch, exported=exported, **how)
 
 
 def no_case(message: str, fix: str, *, name: str, scenario: str) -> Readiness:

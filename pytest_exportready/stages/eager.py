@@ -9,9 +9,15 @@ import torch
 
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.bytecode import place_of_write
 from pytest_exportready.module.preserve import Change
-from pytest_exportready.proof.pytree import distinct, named_leaves
+from pytest_exportready.module.replaced_forward import replaced_forwards
+from pytest_exportready.names import few
+from pytest_exportready.proof.lying_flags import aligned, lying_flags
+from pytest_exportready.proof.pytree import named_leaves
+from pytest_exportready.proof.random_line import random_line
 from pytest_exportready.proof.tolerance import Tolerance, compare
+from pytest_exportready.proof.variation import variations
 from pytest_exportready.stage import Stage, Trial
 from pytest_exportready.text import exception_text
 
@@ -75,12 +81,13 @@ def run(trial: Trial) -> Iterator[Finding]:
         yield _unstable(trial, first, changes)
     elif not nan and not case.allow_mutation:
         yield from _counting(trial, first, changes)
+        yield from _remembering(trial, changes)
     if case.golden is not None:
-        against = compare(*_aligned(case.golden, first), Tolerance(relative=case.golden_tolerance))
+        against = compare(*aligned(case.golden, first), Tolerance(relative=case.golden_tolerance))
         trial.facts["golden_largest"] = against.largest
         if not against.agree:
             yield GOLDEN.error(
-                _patched_forward(trial),
+                _suspects(trial),
                 f"the module no longer gives the output recorded at the end of training: {against.problem}",
                 "compare the state dict key by key with the checkpoint; look for a broken weight tie, a "
                 "missing key or an "
@@ -93,18 +100,49 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
     call = (trial.case.args, trial.case.kwargs)
     if compare(first, trial.truth.answer(call), Tolerance()).agree:
         names = ", ".join(dict.fromkeys(change.where for change in changes[:5])) or "state outside the module"
+        file, line = _written_at(trial, changes)
         return STATELESS.error(
             names,
             "the second of two equal calls gives another output: the module changes itself in eval",
             f"guard the update of {names} with `if self.training:`, or declare "
             f"ExportCase(allow_mutation=True, "
             "stateful_calls=True)",
+            file=file,
+            line=line,
         )
+    file, line = random_line(lambda: trial.truth.answer(call))
     return REPEATS.error(
         "",
-        "two equal calls give different outputs: the eval forward is random",
+        "two equal calls give different outputs: the eval forward is random"
+        + (", it draws random numbers at this line first" if file else ""),
         "guard the noise or dropout with `if self.training:` (F.dropout needs training=self.training)",
+        file=file,
+        line=line,
     )
+
+
+def _remembering(trial: Trial, changes: list[Change]) -> Iterator[Finding]:
+    """A cache that one input fills and another is then answered from."""
+    example = (trial.case.args, trial.case.kwargs)
+    kept = list(dict.fromkeys(c.where for c in changes if type(c.now) not in (int, float)))
+    if not kept:
+        return
+    for call in variations(example, seed=3):
+        try:
+            alone, later = trial.truth.answer(call), trial.truth.sequence([example, call])[1]
+        except Exception:
+            continue
+        if not compare(alone, later, Tolerance()).agree:
+            file, line = _written_at(trial, [change for change in changes if change.where in kept])
+            yield STATELESS.error(
+                kept[0],
+                f"the answer to an input depends on the input before it, through {few(kept)}: a cache that does not "
+                "look at what it was made from",
+                f"compute {few(kept)} anew in forward, or keep it under a key that says what it depends on",
+                file=file,
+                line=line,
+            )
+        return
 
 
 def _counting(trial: Trial, first: object, changes: list[Change]) -> Iterator[Finding]:
@@ -118,26 +156,32 @@ def _counting(trial: Trial, first: object, changes: list[Change]) -> Iterator[Fi
         except Exception:
             continue  # no number for any value, such as a place in a list
         if not compare(first, later, Tolerance()).agree:
+            file, line = _written_at(trial, [change])
             yield STATELESS.error(
                 change.where,
                 "every call changes this Python number, and the answer depends on it later on: the program keeps "
                 "one value",
                 f"guard the update of {change.where} with `if self.training:`, or decide outside forward",
+                file=file,
+                line=line,
             )
 
 
-def _patched_forward(trial: Trial) -> str:
-    patched = [name for name, module in trial.truth.module.named_modules() if "forward" in module.__dict__]
-    return ", ".join(f"{name}.forward" if name else "forward" for name in patched[:3]) + (
-        " (replaced on the instance)" if patched else ""
-    )
+def _written_at(trial: Trial, changes: list[Change]) -> tuple[str, int]:
+    """Where forward assigns the first of ``changes`` that is an attribute of a module."""
+    modules = dict(trial.truth.module.named_modules())
+    for change in changes:
+        owner, _, attribute = change.where.rpartition(".")
+        if owner in modules and (place := place_of_write(type(modules[owner]), attribute))[0]:
+            return place
+    return "", 0
 
 
-def _aligned(golden: object, output: object) -> tuple[list[object], list[object]]:
-    """Leaves of both: by path where they have the same paths (a dict may be ordered otherwise), else in order."""
-    recorded, given = dict(named_leaves(distinct(golden))), dict(named_leaves(output))
-    paths = given if given.keys() == recorded.keys() else recorded
-    return [recorded[path] for path in paths], list(given.values())
+def _suspects(trial: Trial) -> str:
+    """What may have changed the answer: a flag of adapters that lies, forwards that were replaced or decorated."""
+    module = trial.truth.module
+    lying = lying_flags(module, (trial.case.args, trial.case.kwargs), trial.case.golden, trial.case.golden_tolerance)
+    return ", ".join([*(f"{name} (says merged)" for name in lying), *replaced_forwards(module)][:3])
 
 
 def _has_nan(leaf: torch.Tensor) -> bool:

@@ -15,11 +15,12 @@ from pytest_exportready.failure import stack_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.graph.frozen_weights import FrozenWeight, frozen_weights
 from pytest_exportready.module.preserve import preserved
+from pytest_exportready.module.sharding import sharded_parameters, sharding_modules
 from pytest_exportready.names import counted, few
 from pytest_exportready.prepare import prepare
 from pytest_exportready.proof.dynamic import by_name, declared, dynamic_shapes, name_arguments
 from pytest_exportready.proof.pytree import distinct, flatten
-from pytest_exportready.stage import SkipStage, Stage, Trial
+from pytest_exportready.stage import SkipStage, Stage, StageInfrastructure, Trial
 from pytest_exportready.torch_internals import is_fake
 
 TRACES = Rule(
@@ -52,6 +53,9 @@ def run(trial: Trial) -> Iterator[Finding]:
     if trial.truth.error is not None:
         raise SkipStage("the trained module itself does not run")
     case = trial.case
+    if sharding_modules(case.model) or sharded_parameters(case.model):
+        why = "its parameters are sharded over the ranks"
+        raise (StageInfrastructure if "ER318" in trial.options.ignore else SkipStage)(why)  # unproved is never ready
     subject = Subject(model=case.model)
     with preserved(case.model):
         trial.prepared = prepare(subject)
@@ -62,6 +66,7 @@ def run(trial: Trial) -> Iterator[Finding]:
                 yield SPEC.error("", str(error), "declare dynamic only dimensions that the example inputs have")
                 return
             except Exception as error:
+                trial.error = error
                 yield diagnose(Failure(error, subject.model, trial))
                 return
             left = [change.where for change in clean.changes() if _holds_fake(change.now)]

@@ -10,9 +10,7 @@ import pytest
 from judge import judge_all
 
 CASES = Path(__file__).parent / "cases"
-NOT_COVERED = {
-    "hardcoded_device": "the program is not moved to another device yet",
-}
+NOT_COVERED: dict[str, str] = {}  # kinds that no check or stage finds yet, and why
 
 
 def truth_of(path: Path) -> dict[str, str]:

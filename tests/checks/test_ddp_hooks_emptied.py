@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
@@ -183,3 +184,33 @@ def test_prefix_before_the_users_own_child_called_module() -> None:
     (finding,) = inspect(Subject(model, checkpoint={f"module.{name}": value for name, value in state.items()}))
     assert finding.severity == "error"
     assert 'removeprefix("module.")' in finding.fix
+
+
+def _watch(*_: Any) -> None: ...
+
+
+def test_a_backward_hook_on_a_module_fails_a_strict_export_only() -> None:
+    model = net()
+    model[0].register_full_backward_hook(_watch)
+    assert brief(model) == [("warning", "0")]
+    assert brief(model, strict=True) == [("error", "0")]
+    with pytest.raises(Exception, match="backwards hooks"):
+        torch.export.export(model, (torch.ones(1, 2),), strict=True)
+
+
+def test_a_hook_on_a_parameter_fails_no_export() -> None:
+    model = net()
+    model[0].weight.register_hook(lambda grad: grad)
+    assert brief(model, strict=True) == [("warning", "0.weight")]
+    torch.export.export(model, (torch.ones(1, 2),), strict=True)
+
+
+def test_checkpoint_wrapper_inside() -> None:
+    model = net()
+    model[0] = checkpoint_wrapper(model[0])
+    (finding,) = judge(model)
+    assert (finding.severity, finding.where) == ("error", "0")
+    assert finding.fix == "model.0 = model.0._checkpoint_wrapped_module"
+    subject = Subject(model)
+    assert remedy(subject) == ["took CheckpointWrapper off 0"]
+    assert judge(model) == []

@@ -73,6 +73,32 @@ def test_tensors_one_level_inside(value: Any) -> None:
     assert serious(Holder(value={"mean": torch.ones(2)}), target_device="cuda") == [("error", "value['mean']")]
 
 
+class Statistics:
+    def __init__(self) -> None:
+        self.mean = torch.ones(2)
+
+
+class OwnObject(Holder):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.lin(x) + self.value.mean
+
+
+def test_tensors_deeper_inside_and_in_objects_of_the_users() -> None:
+    assert serious(Holder(value={"a": [torch.ones(2)]}), target_device="cuda") == [("error", "value['a'][0]")]
+    assert serious(OwnObject(value=Statistics()), target_device="cuda") == [("error", "value.mean")]
+
+
+class MovesItself(Holder):
+    def _apply(self, fn: Any, recurse: bool = True) -> MovesItself:
+        super()._apply(fn, recurse)
+        self.value = [fn(tensor) for tensor in self.value]
+        return self
+
+
+def test_a_class_that_moves_them_itself_is_only_warned() -> None:
+    assert serious(MovesItself(value=[torch.ones(2)]), target_device="cuda") == [("warning", "value[0]")]
+
+
 def test_plain_tensor_without_a_target_is_only_mentioned() -> None:
     (finding,) = judge(Holder(value=torch.ones(2)))
     assert (finding.severity, finding.where) == ("info", "value")

@@ -103,7 +103,8 @@ def test_sharded_parameters_do_not_break_a_check(tmp_path: Path) -> None:
         found = [f for check in all_checks().values() for f in check.inspect(Subject(model))]
     finally:
         dist.destroy_process_group()
-    assert [f.severity for f in found if f.severity != "info"] == ["warning", "warning"]
+    assert [f.severity for f in found if f.severity != "info"] == ["warning", "warning", "error"]
+    assert [f.name for f in found if f.severity == "error"] == ["parameters_whole"]
 
 
 @pytest.mark.parametrize("name", NAMES)

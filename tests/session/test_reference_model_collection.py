@@ -21,7 +21,9 @@ def collected(project: Project, *args: str, models: str = "auto") -> list[str]:
 
 def test_reference_models_when_no_path_is_given(project: Project) -> None:
     ids = collected(project)
-    assert ids == [f"exportready_reference_models/{n}.py::test_{n}[{scenario}]" for n in NAMES for scenario in SCENARIOS]
+    assert ids == [
+        f"exportready_reference_models/{n}.py::test_{n}[{scenario}]" for n in NAMES for scenario in SCENARIOS
+    ]
     project.write('@export_ready(stages=["export"])\ndef test_x(): return ready()')
     assert collected(project) == ["test_cases.py::test_x", *ids]
     assert collected(project, "test_cases.py") == ["test_cases.py::test_x"]

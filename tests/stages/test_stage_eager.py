@@ -190,3 +190,46 @@ def test_golden_dict_in_another_order() -> None:
     assert found(gives, golden={"a": X.sum(), "b": X * 2}) == []
     assert found(gives, golden=[X * 2, X.sum()]) == []
     assert [f.code for f in found(gives, golden={"a": X.sum(), "b": X * 3})] == ["ER113"]
+
+
+def remembers(net: Any, x: Tensor) -> Tensor:
+    if "mean" not in vars(net):
+        net.mean = x.mean(0)
+    return x - net.mean
+
+
+def remembers_by_size(net: Any, x: Tensor) -> Tensor:
+    tables = vars(net).setdefault("tables", {})
+    return x * tables.setdefault(x.shape[1], torch.arange(3.0))
+
+
+def test_a_cache_that_answers_another_input_is_named() -> None:
+    (finding,) = found(remembers)
+    assert (finding.code, finding.where) == ("ER112", "mean")
+    assert found(remembers_by_size) == []
+    assert found(remembers, allow_mutation=True) == []
+
+
+def draws(net: Any, x: Tensor) -> Tensor:
+    return x + torch.randn_like(x)
+
+
+def test_randomness_is_named_with_its_line() -> None:
+    (finding,) = found(draws)
+    assert (finding.code, finding.file, finding.line) == ("ER111", __file__, draws.__code__.co_firstlineno + 1)
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+def test_state_is_named_with_the_line_that_writes_it() -> None:
+    (finding,) = export_ready_check(nn.Sequential(Counting()).eval(), (X,), stages=["eager"]).errors
+    assert (finding.code, finding.where) == ("ER112", "0.calls")
+    assert (finding.file, finding.line) == (__file__, Counting.forward.__code__.co_firstlineno + 1)

@@ -13,8 +13,6 @@ from pytest_exportready.case import CaseOptions
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.runner import judge
 
-# ruff: noqa: D101
-
 
 class StraightThrough(torch.autograd.Function):
     @staticmethod

@@ -1,0 +1,76 @@
+"""The state dict has the names that the model has.
+
+A hook on saving (``register_state_dict_pre_hook``, a hook of a training library) may rename or drop entries: the
+checkpoint then has other names than the program, whose names are those of the module, and new weights loaded by name
+miss. Renamed entries are an error. Entries that are only left out (a frozen backbone, the base of an
+adapter) are mentioned. Hooks that change nothing, and those of torch, are fine.
+
+Bad:  a state-dict hook that writes ``state["first.weight"] = state.pop("0.weight")``
+Good: rename once, when the checkpoint is written, and back when it is loaded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytest_exportready.check import Check, Subject
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.hooks import describe, is_torchs
+from pytest_exportready.module.wrappers import unwrap
+from pytest_exportready.names import counted, few
+from pytest_exportready.torch_internals import is_persistent, state_dict_hooks
+
+RULE = Rule("ER317", "state_dict_names")
+
+
+def inspect(subject: Subject) -> Iterator[Finding]:
+    model = unwrap(subject.model)[0]
+    hooks = [
+        (name, place)
+        for name, module in model.named_modules()
+        for hook in state_dict_hooks(module)
+        if not is_torchs(place := describe(hook))
+    ]
+    if not hooks:
+        return
+    own = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    for prefix, module in model.named_modules(remove_duplicate=False):
+        keys = [key for key, _ in module.named_buffers(recurse=False) if is_persistent(module, key)]
+        own |= {f"{prefix}.{key}".removeprefix(".") for key in keys}
+    try:
+        saved = {name for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
+    except Exception:
+        return  # a state dict that cannot be made is no matter of names
+    where, place = hooks[0]
+    source: dict[str, Any] = {"file": place.file, "line": place.line}
+    if added := sorted(saved - own):
+        yield RULE.error(
+            where,
+            f"state-dict hook {place.name} gives {counted(len(added), 'name')} that the model has not: {few(added)}.",
+            "handle.remove() on what registering it returned, and save the checkpoint again",
+            **source,
+        )
+    elif dropped := sorted(own - saved):
+        message = f"state-dict hook {place.name} leaves out {counted(len(dropped), 'name')}: {few(dropped)}."
+        yield RULE.info(where, message, **source)
+
+
+def _rename(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    state[f"{prefix}first"] = state.pop(f"{prefix}weight")
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+def _hooked(hook: Any) -> Subject:
+    model = nn.Linear(2, 2).eval()
+    model.register_state_dict_post_hook(hook)  # type: ignore[no-untyped-call]
+    return Subject(model, (torch.ones(1, 2),))
+
+
+CHECK = Check(rule=RULE, inspect=inspect, good=(lambda: _hooked(_nothing),), bad=(lambda: _hooked(_rename),))

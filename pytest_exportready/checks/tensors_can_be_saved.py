@@ -1,0 +1,75 @@
+"""Every tensor that the program takes along has a form in which it can be saved.
+
+``torch.export.save`` writes strided tensors, complex and 8-bit floating-point ones among them. A sparse or MKL-DNN
+buffer exports and then cannot be written; a quantised or nested one cannot even be traced, and neither message
+says which tensor it was. A tensor in a plain attribute that forward does not read stays behind and does not matter.
+
+Bad:  ``register_buffer("adjacency", adjacency.to_sparse())``
+Good: ``indices`` and ``values`` as two buffers, and ``torch.sparse_coo_tensor(...)`` in ``forward``
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from pytest_exportready.check import Check, Subject
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.loose_tensors import loose_tensors
+from pytest_exportready.module.wrappers import unwrap
+from pytest_exportready.names import few
+
+RULE = Rule("ER212", "tensors_can_be_saved")
+
+FIXES = {
+    "sparse": "keep indices and values as two buffers and build the sparse tensor in forward, or .to_dense()",
+    "quantised": "keep int_repr() and the scale as buffers and dequantise in forward, or quantise with torchao",
+    "nested": "keep values and offsets as two buffers",
+    "MKL-DNN": ".to_dense()",
+}
+
+
+def inspect(subject: Subject) -> Iterator[Finding]:
+    model = unwrap(subject.model)[0]
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    tensors |= {entry.name: entry.tensor for entry in loose_tensors(model) if not entry.handled}
+    kinds = {name: kind for name, tensor in tensors.items() if (kind := _kind(tensor))}
+    for kind in dict.fromkeys(kinds.values()):
+        names = [name for name in kinds if kinds[name] == kind]
+        yield RULE.error(names[0], f"{kind}, which torch.export cannot take along: {few(names)}.", FIXES[kind])
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    if tensor.is_nested:
+        return "nested"
+    if tensor.is_quantized:
+        return "quantised"
+    if tensor.layout is torch.strided:
+        return ""
+    return "sparse" if "sparse" in str(tensor.layout) else "MKL-DNN"
+
+
+def _quantised() -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer torch deprecates these tensors
+        return torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)
+
+
+def _net(buffer: torch.Tensor) -> Subject:
+    model = nn.Linear(2, 2).eval()
+    model.register_buffer("table", buffer)
+    return Subject(model, (torch.ones(1, 2),))
+
+
+CHECK = Check(
+    rule=RULE,
+    inspect=inspect,
+    good=(lambda: _net(torch.ones(2, dtype=torch.complex64)), lambda: _net(torch.ones(2).to(torch.float8_e4m3fn))),
+    bad=(
+        lambda: _net(torch.eye(2).to_sparse()),
+        lambda: _net(_quantised()),
+    ),
+)

@@ -1,0 +1,96 @@
+"""A buffer that training changes is in the state dict.
+
+``register_buffer(..., persistent=False)`` keeps a buffer out of the state dict, which is right for what the
+constructor can compute again (a mask, rotary frequencies). Where training writes it, a checkpoint misses it, and a
+fresh model that loads the checkpoint without a complaint answers with the initial values. Found by one forward in
+training mode on the example inputs, put back afterwards.
+
+Bad:  ``register_buffer("scale", torch.ones(4), persistent=False)``, updated in ``forward`` while training
+Good: ``register_buffer("scale", torch.ones(4))``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from pytest_exportready.check import Check, Subject
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.bytecode import attributes_read, attributes_written, reached_from_forward
+from pytest_exportready.module.preserve import equal_bits, preserved
+from pytest_exportready.module.readable import readable
+from pytest_exportready.module.wrappers import unwrap
+from pytest_exportready.names import counted, few
+from pytest_exportready.proof.global_state import global_state_kept
+from pytest_exportready.proof.truth import run
+from pytest_exportready.torch_internals import is_persistent
+
+RULE = Rule("ER314", "trained_buffers_saved")
+
+
+def inspect(subject: Subject) -> Iterator[Finding]:
+    model = unwrap(subject.model)[0]
+    names = [name for name in _not_saved(model) if name not in (subject.checkpoint or {})]
+    if not names:
+        return
+    trained = _written(model, names, subject, training=True)
+    lost = [name for name in names if name in trained and name not in _written(model, names, subject, training=False)]
+    if lost:
+        keys = list(dict.fromkeys(name.rpartition(".")[2] for name in lost))
+        yield RULE.error(
+            lost[0],
+            f"{counted(len(lost), 'buffer')} written in training but not in the state dict (persistent=False): "
+            f"{few(lost)}. A fresh model with the checkpoint has the initial values.",
+            f'self.register_buffer("{keys[0]}", ...) without persistent=False, and save the checkpoint again',
+        )
+
+
+def _not_saved(model: nn.Module) -> Iterator[str]:
+    """Non-persistent buffers that code which looks at the mode may write."""
+    for prefix, module in model.named_modules():
+        for key, buffer in module.named_buffers(recurse=False):
+            if not is_persistent(module, key) and readable(buffer) and _may_write(type(module), key):
+                yield f"{prefix}.{key}".removeprefix(".")
+
+
+def _may_write(kind: type, key: str) -> bool:
+    reached = list(reached_from_forward(kind))
+    mentioned = any(key in attributes_read(code) | attributes_written(code) for code in reached)
+    return mentioned and any("training" in attributes_read(code) for code in reached)
+
+
+def _written(model: nn.Module, names: list[str], subject: Subject, *, training: bool) -> set[str]:
+    before = {name: model.get_buffer(name).detach().clone() for name in names}
+    try:
+        with preserved(model), global_state_kept():
+            run(model.train(training), [(subject.args, subject.kwargs)])
+            return {name for name in names if not equal_bits(before[name], model.get_buffer(name).detach())}
+    except Exception:
+        return set()  # no training step on these inputs: nothing can be said
+
+
+class _Scaled(nn.Module):
+    def __init__(self, persistent: bool, trained: bool = True) -> None:
+        super().__init__()
+        self.scale: torch.Tensor
+        self.register_buffer("scale", torch.ones(2), persistent=persistent)
+        self.trained = trained
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training and self.trained:
+            self.scale = 0.9 * self.scale + 0.1 * x.abs().amax(0)
+        return x / self.scale
+
+
+def _net(persistent: bool, trained: bool = True) -> Subject:
+    return Subject(_Scaled(persistent, trained).eval(), (torch.full((1, 2), 3.0),))
+
+
+CHECK = Check(
+    rule=RULE,
+    inspect=inspect,
+    good=(lambda: _net(persistent=True), lambda: _net(persistent=False, trained=False)),
+    bad=(lambda: _net(persistent=False),),
+)

@@ -1,0 +1,50 @@
+"""The pytest hooks that users can implement in a ``conftest.py`` to look at what was exported.
+
+Called in a run with ``--export-ready`` only, in the process (and rank) that judges the case. Give a function of
+the same name the arguments that it needs, by name. What it raises is told as ER131, and changes no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """An operator call of the exported graph.
+
+    name: in the graph. target: the operator, such as ``aten.linear.default``. module: qualified name of the module that
+    made the call, empty for the root. stack: the user's frames as ``(file, line)``, outermost first. source_functions:
+    functions and classes of the user's call it stems from, outermost first; empty in non-strict mode.
+    """
+
+    name: str
+    target: str
+    module: str
+    stack: tuple[tuple[str, int], ...]
+    source_functions: tuple[str, ...]
+
+
+def pytest_exportready_graph_created(
+    case: str, mode: str, program: ExportedProgram, nodes: Sequence[GraphNode]
+) -> None:
+    """An export succeeded.
+
+    case: node id. mode: ``non-strict`` or ``strict``. program: the stages after it run this very program; leave it as
+    it is. nodes: its operator calls, in order.
+    """
+
+
+def pytest_exportready_export_failed(
+    case: str, mode: str, error: BaseException, module: str, stack: Sequence[tuple[str, int]]
+) -> None:
+    """An export failed.
+
+    error: what torch.export raised, with its cause. module: qualified name of the module that it came through, empty
+    for the root or when it is unknown. stack: the user's frames as ``(file, line)``, outermost first.
+    """

@@ -1,0 +1,48 @@
+"""What lies inside the values of plain attributes: lists, dicts and objects of the user's own classes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+_ATOMS = frozenset({bool, int, float, str, bytes, type(None), torch.dtype, torch.device})
+_NO_STATE = (type, FunctionType, MethodType, ModuleType)
+
+
+def users_packages(model: nn.Module) -> frozenset[str]:
+    """Top-level packages that the modules' classes come from, besides torch."""
+    return frozenset({type(module).__module__.split(".")[0] for module in model.modules()} - {"torch"})
+
+
+def inside(value: Any, packages: Collection[str]) -> Iterator[tuple[str, torch.Tensor | nn.Module]]:
+    """Every tensor and module in ``value`` with its place in it (``[0]``, ``['mean']``, ``.stats.mean``).
+
+    Followed are lists, tuples, dicts, and objects of a class from ``packages``, such as a plain record of statistics;
+    modules are not: they have names of their own.
+    """
+    todo: list[tuple[str, Any]] = [("", value)]
+    seen: set[int] = set()
+    while todo:
+        place, item = todo.pop()
+        if type(item) in _ATOMS:
+            continue
+        if isinstance(item, (torch.Tensor, nn.Module)):
+            yield place, item
+        elif id(item) not in seen:
+            seen.add(id(item))
+            todo += reversed([(place + step, part) for step, part in _parts(item, packages)])
+
+
+def _parts(item: Any, packages: Collection[str]) -> list[tuple[str, Any]]:
+    if isinstance(item, (list, tuple)):
+        return [(f"[{position}]", part) for position, part in enumerate(item)]
+    if isinstance(item, dict):
+        return [(f"[{key!r}]", part) for key, part in item.items()]
+    own = hasattr(item, "__dict__") and not isinstance(item, _NO_STATE)
+    if own and type(item).__module__.split(".")[0] in packages:
+        return [(f".{name}", part) for name, part in vars(item).items()]
+    return []

@@ -1,0 +1,79 @@
+"""What is known of a value in the source: a tensor, a number taken from one, an object at hand, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One of the kinds below, or an object at hand."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Known(Kind):
+    """The very object that the program will meet: a module, an attribute of it, a function, a constant."""
+
+    value: Any = None
+
+
+TENSOR = Kind("tensor")
+MASK = Kind("mask")  # a tensor of truth values
+LOOSE = Kind("loose")  # a tensor whose size only values tell
+TENSORS = Kind("tensors")  # a list, tuple or other collection of tensors
+NUMBER = Kind("number")  # of Python, taken from a tensor's values
+PYTHON = Kind("python")  # sizes, flags, configuration: known while the graph is made
+UNKNOWN = Kind("unknown")
+
+
+def known(value: Any) -> Kind:
+    """The kind of an object at hand."""
+    if isinstance(value, torch.Tensor):
+        return MASK if value.dtype == torch.bool else TENSOR
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, torch.Tensor) for item in value):
+        return TENSORS
+    return Known("known", value)
+
+
+def is_tensor(kind: Kind) -> bool:
+    return kind in (TENSOR, MASK, LOOSE)
+
+
+def of_values(kind: Kind) -> bool:
+    """Whether asking for its truth asks for the values of a tensor."""
+    return is_tensor(kind) or kind is NUMBER
+
+
+def constant(kind: Kind) -> bool:
+    """Whether it is a plain Python constant at hand."""
+    return isinstance(kind, Known) and isinstance(kind.value, PLAIN)
+
+
+def either(first: Kind, second: Kind) -> Kind:
+    """What is known of a value that is one or the other."""
+    if first == second or (constant(first) and constant(second) and _same(first, second)):
+        return first
+    if all(constant(kind) or kind is PYTHON for kind in (first, second)):
+        return PYTHON
+    return TENSOR if is_tensor(first) and is_tensor(second) else UNKNOWN
+
+
+def mixed(kinds: list[Kind]) -> Kind:
+    """What arithmetic on such values gives."""
+    for kind in (TENSOR, LOOSE, MASK, UNKNOWN, NUMBER):
+        if kind in kinds:
+            return kind
+    return PYTHON if all(kind is PYTHON or constant(kind) for kind in kinds) else UNKNOWN
+
+
+def _same(first: Kind, second: Kind) -> bool:
+    assert isinstance(first, Known)
+    assert isinstance(second, Known)
+    return type(first.value) is type(second.value) and first.value == second.value

@@ -1,0 +1,33 @@
+"""What is said of an export that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_exportready.case import CaseOptions, ExportCase
+from pytest_exportready.diagnose import Failure, diagnose
+from pytest_exportready.finding import Finding
+from pytest_exportready.proof.truth import Truth
+from pytest_exportready.stage import Trial
+
+
+def _diagnosed(model: Any, *args: Any, strict: bool = False, dynamic_shapes: Any = None) -> Finding | None:
+    try:
+        torch.export.export(model, args, dynamic_shapes=dynamic_shapes, strict=strict)
+    except Exception as error:
+        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # this file is none of the user's
+        options = CaseOptions(dynamic_shapes=dynamic_shapes)
+        trial = Trial(ExportCase(model, args), options, "strict" if strict else "non-strict", Truth(model))
+        return diagnose(Failure(error, model, trial))
+    return None
+
+
+@pytest.fixture
+def diagnosed() -> Callable[..., Finding | None]:
+    """``diagnosed(model, *args, strict=..., dynamic_shapes=...)``: None if the export succeeds. Nothing is prepared
+    first, so that wrappers and hooks are in the way."""
+    return _diagnosed

@@ -1,0 +1,67 @@
+"""Users' hooks: what they get, and that what they raise changes no verdict."""
+
+from __future__ import annotations
+
+import pytest
+from user_project import Project
+
+CASES = """
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+    def forward(self, x):
+        x = self.inner(x)
+        return x if x.sum() > 0 else -x
+
+@export_ready(stages=["export"])
+def test_good(): return ready()
+
+@export_ready(stages=["export"])
+def test_bad(): return Branches().eval(), (torch.randn(4, 3),)
+"""
+
+
+def test_what_the_hooks_get(project: Project) -> None:
+    """The case, the mode, the operator calls with their places; of a failure the error and the user's frames."""
+    project.write(CASES)
+    project.write(
+        """
+def pytest_exportready_graph_created(case, mode, program, nodes):
+    print("CREATED", case, mode, type(program).__name__, [(n.target, n.module, len(n.stack)) for n in nodes])
+
+def pytest_exportready_export_failed(case, mode, error, module, stack):
+    print("FAILED", case, mode, type(error).__name__, module, stack[-1][1], len(stack))
+""",
+        "conftest.py",
+    )
+    result = project.run("-s")
+    line = (project.path / "test_cases.py").read_text().splitlines().index(
+        "        return x if x.sum() > 0 else -x"
+    ) + 1
+    result.stdout.fnmatch_lines_random(
+        [
+            "*CREATED test_cases.py::test_good non-strict ExportedProgram [[]('aten.linear.default', '', *",
+            f"*FAILED test_cases.py::test_bad non-strict GuardOnDataDependentSymNode  {line} 1*",
+        ]
+    )
+
+
+@pytest.mark.parametrize("raises", ["raise ValueError('mine')", "pytest.skip('mine')", "pytest.fail('mine')"])
+def test_what_a_hook_raises_is_told_and_changes_nothing(raises: str, project: Project) -> None:
+    project.write(CASES)
+    project.write(f"import pytest\ndef pytest_exportready_graph_created(nodes):\n    {raises}\n", "conftest.py")
+    project.run()
+    assert project.outcomes() == {"test_good": "passed", "test_bad": "failed at export"}
+    (finding,) = [f for f in project.results()["test_good"].readiness.findings if f.code == "ER131"]
+    assert (finding.severity, finding.file, finding.line) == ("warning", "conftest.py", 3)
+    assert "mine" in finding.message
+
+
+def test_the_hooks_are_known_without_the_flag(project: Project) -> None:
+    """A conftest.py that has them is valid in every run; a wrong argument is named by pytest."""
+    project.write(CASES)
+    project.write("def pytest_exportready_export_failed(error): ...\n", "conftest.py")
+    assert project.pytester.runpytest_inprocess("-p", "no:cacheprovider").ret == 0
+    project.write("def pytest_exportready_export_failed(errror): ...\n", "conftest.py")
+    assert project.pytester.runpytest_inprocess("-p", "no:cacheprovider").ret != 0

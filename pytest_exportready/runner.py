@@ -59,6 +59,7 @@ def judge(
     from pytest_exportready.module.preserve import preserved
     from pytest_exportready.proof.global_state import global_state_kept
     from pytest_exportready.proof.truth import Truth
+    from pytest_exportready.stages._source_lines import lines_told
 
     started = time.perf_counter()
     run = _Run(case, options, watch, lead, exported)
@@ -74,6 +75,8 @@ def judge(
             for stage_name, stage in all_stages().items():
                 if stage.asked(case) and (stage.every_mode or mode == options.modes[0]):
                     run.proof(stage_name, stage, trial)
+            if mode == options.modes[0]:
+                run.findings += [finding.at("export") for finding in lines_told(trial)]
             run.prepared = run.prepared or trial.prepared
     return Readiness(
         case=name,
@@ -249,8 +252,9 @@ def known_codes() -> set[str]:
     """Every code that a finding can have."""
     from pytest_exportready.diagnose import UNCLASSIFIED, all_diagnoses
     from pytest_exportready.ranks.rules import RULES
+    from pytest_exportready.stages._source_lines import RULE as SOURCE
 
-    rules = [*RULES, *(check.rule for check in all_checks().values())]
+    rules = [SOURCE, *RULES, *(check.rule for check in all_checks().values())]
     rules += [rule for stage in all_stages().values() for rule in stage.rules]
     rules += [UNTRAINED, UNCLASSIFIED, *(d.rule for d in all_diagnoses().values())]
     return {rule.code for rule in rules}

@@ -14,7 +14,15 @@ from pytest_exportready.cli import Command
 from pytest_exportready.finding import Rule
 from pytest_exportready.text import plain
 
-LONE_RULES = ("diagnose", "ranks.rules", "runner", "session.export_hooks", "session.ranks", "session.verdict")
+LONE_RULES = (
+    "diagnose",
+    "ranks.rules",
+    "runner",
+    "session.export_hooks",
+    "session.ranks",
+    "session.verdict",
+    "stages._source_lines",
+)
 """Modules that are neither check, stage nor diagnosis, and have rules of their own."""
 
 

@@ -1,7 +1,8 @@
-"""Stage source: tells lines, never decides."""
+"""What the source tells besides the export; it never decides."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -26,7 +27,7 @@ class Plain(nn.Module):
 
 def test_the_other_lines_of_a_failed_export_are_told() -> None:
     """The export stops at the first branch; the source has the second too. It is no error of its own."""
-    readiness = export_ready_check(Branches().eval(), (X,), stages=["export", "source"])
+    readiness = export_ready_check(Branches().eval(), (X,), stages=["export"])
     told = [finding for finding in readiness.findings if finding.code == "ER130"]
     first = Branches.forward.__code__.co_firstlineno
     assert [(f.severity, f.file, f.line - first) for f in told] == [("info", __file__, 3)]
@@ -35,6 +36,16 @@ def test_the_other_lines_of_a_failed_export_are_told() -> None:
 
 
 def test_a_branch_on_sizes_is_not_told() -> None:
-    readiness = export_ready_check(Plain().eval(), (X,), stages=["export", "source"])
+    readiness = export_ready_check(Plain().eval(), (X,), stages=["export"])
     assert readiness.ready
     assert readiness.findings == ()
+
+
+def test_a_fault_of_the_analysis_is_told_and_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("pytest_exportready.stages._source_lines.suspects", broken)
+    readiness = export_ready_check(Plain().eval(), (X,), stages=["export"])
+    assert readiness.ready
+    assert ["too deep" in finding.message for finding in readiness.findings] == [True]

@@ -45,7 +45,7 @@ class TestClass:
         ),
         (
             '@export_ready(scenarios=["plane"])\ndef test_x(): pass',
-            "*scenarios: unknown 'plane'*as_is, plain*",
+            "*scenarios: unknown 'plane'*as_is, ddp, ddp_amp, fsdp2, plain*",
         ),
         ("@export_ready(scenarios=[])\ndef test_x(): pass", "*scenarios=[[]] names nothing*"),
         ('@export_ready(stages=["exprt"])\ndef test_x(): pass', "*unknown 'exprt'*Accepted: *export*"),

@@ -28,6 +28,7 @@ NAMES = [
     "assert_export_ready",
     "assert_grad_scaler_cleared",
     "assert_hooks_change_nothing",
+    "assert_inputs_distinct",
     "assert_no_residual_gradients",
     "assert_no_training_mode",
     "assert_parameters_whole",

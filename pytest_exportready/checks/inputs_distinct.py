@@ -1,7 +1,8 @@
 """No tensor is passed twice in the example inputs.
 
 ``torch.export`` takes arguments that are the same object for one input. It succeeds, the program has a placeholder for
-each, reads one of them only, and is right on the example; given two tensors it computes with that one for both. (The stages here copy the inputs one by one, so that the program they prove is the right one.)
+each, reads one of them only, and is right on the example; given two tensors it computes with that one for both. (The
+stages here copy the inputs one by one, so that the program they prove is the right one.)
 
 Bad:  ``torch.export.export(model, (x, x))``
 Good: ``torch.export.export(model, (x, x.clone()))``

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import nn
 from torch.export import ExportedProgram
 
 from pytest_exportready.case import CaseError
@@ -47,12 +48,29 @@ SPEC = Rule(
     "dynamic_shapes_fit",
     "The dynamic shapes asked for do not fit the example inputs.",
 )
+AUTOCAST = Rule(
+    "ER124",
+    "no_autocast_around",
+    "The export must not be called inside torch.autocast: an autocast context around torch.export is not recorded, the "
+    "program computes in the dtypes of the weights, and nothing is said. Enter autocast in forward, where it is "
+    "recorded, or convert the module.",
+)
 
 
 def run(trial: Trial) -> Iterator[Finding]:
     if trial.truth.error is not None:
         raise SkipStage("the trained module itself does not run")
     case = trial.case
+    around = [kind for kind in _device_types(case.model) if torch.is_autocast_enabled(kind)]
+    if around:
+        dtype = str(torch.get_autocast_dtype(around[0])).removeprefix("torch.")
+        yield AUTOCAST.error(
+            "",
+            f'called inside torch.autocast("{around[0]}", {dtype}), which torch.export does not record: the program '
+            "would not compute what the module computes there",
+            f'put `with torch.autocast("{around[0]}", torch.{dtype}):` into forward, or export outside of it',
+        )
+        return
     if sharding_modules(case.model) or sharded_parameters(case.model):
         why = "its parameters are sharded over the ranks"
         raise (StageInfrastructure if "ER318" in trial.options.ignore else SkipStage)(why)  # unproved is never ready
@@ -165,4 +183,8 @@ def _first_use(program: ExportedProgram, constant: str) -> tuple[str, int]:
     return "", 0
 
 
-STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, SPEC), every_rank=True)
+def _device_types(model: nn.Module) -> list[str]:
+    return sorted({"cpu", *(parameter.device.type for parameter in model.parameters())} - {"meta"})
+
+
+STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, SPEC, AUTOCAST), every_rank=True)

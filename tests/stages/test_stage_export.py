@@ -162,3 +162,29 @@ def test_a_failure_is_never_a_skip() -> None:
     assert "KeyError" in finding.message
     assert "1.25" not in str(readiness)
     assert "0.125" not in str(readiness)
+
+
+class Recorded(nn.Module):
+    """Autocast where it is recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            y: Tensor = self.layer(x)
+        return y
+
+
+def test_autocast_around_the_export_is_told_before_anything_is_compared() -> None:
+    """torch drops it silently: the program of such an export computes in float32."""
+    x = torch.randn(3, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        readiness = export_ready_check(nn.Linear(4, 2).eval(), (x,))
+    (finding,) = readiness.errors
+    assert finding.name == "no_autocast_around"
+    assert "bfloat16" in finding.message
+    assert readiness.failed_stage == "export"
+    assert export_ready_check(nn.Linear(4, 2).eval(), (x,), stages=["parity"]).ready
+    assert export_ready_check(Recorded().eval(), (x,), stages=["parity"]).ready

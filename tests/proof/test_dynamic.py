@@ -146,10 +146,10 @@ def test_dynamic_batch() -> None:
 
 
 CALLS = {
-    "positional": ((X, X), {}),
-    "keyword": ((), {"hidden": X, "step": X}),
-    "keyword, other order": ((), {"step": X, "hidden": X}),
-    "mixed": ((X,), {"step": X}),
+    "positional": ((X, X + 1), {}),
+    "keyword": ((), {"hidden": X, "step": X + 1}),
+    "keyword, other order": ((), {"step": X + 1, "hidden": X}),
+    "mixed": ((X,), {"step": X + 1}),
 }
 ROWS = {0: BATCH}
 SPECS = [
@@ -188,7 +188,7 @@ def test_star_arguments(spec: Any, strict: bool) -> None:
     """A forward of its own with *args and **kwargs, which torch 2.13 refuses."""
     given: dict[str, Any] = {"dynamic_batch": True} if spec == "batch" else {"dynamic_shapes": spec}
     readiness = export_ready_check(
-        Star().eval(), (X, X), example_kwargs={"z": X}, strict=strict, stages=["shapes"], **given
+        Star().eval(), (X, X + 1), example_kwargs={"z": X + 2}, strict=strict, stages=["shapes"], **given
     )
     assert readiness.ready, readiness
     assert "first.shape[0]=9" in readiness.stages[-1].facts["sizes"]
@@ -224,5 +224,5 @@ def test_registered_classes() -> None:
 
     assert found({"x": [{0: BATCH}, None]}, Pair(X, X)) == [(0, 0, "x[0].shape[0]")]
     assert batch(Net(), Pair(X, X)) == ["x[0].shape[0]", "x[1].shape[0]"]
-    readiness = export_ready_check(Adds().eval(), (Pair(X, X),), dynamic_batch=True, stages=["shapes"])
+    readiness = export_ready_check(Adds().eval(), (Pair(X, X + 1),), dynamic_batch=True, stages=["shapes"])
     assert readiness.ready, readiness

@@ -159,14 +159,16 @@ def test_dicts_in_another_order() -> None:
         return d["a"] * 2 + d["b"] * 3 + x * 5 + y * 7
 
     readiness = export_ready_check(
-        Net(function).eval(), ({"a": X, "b": X},), example_kwargs={"x": X, "y": X * 2}, more_inputs=more
+        Net(function).eval(), ({"a": X, "b": X + 2},), example_kwargs={"x": X - 1, "y": X * 2}, more_inputs=more
     )
     assert readiness.ready, readiness
 
 
 def test_the_same_tensor_twice() -> None:
-    """torch.export merges inputs that are one object; here each gets its own."""
-    assert check(lambda a, b: a * 2 + b * 3, X, X, more_inputs=[((X, X + 1), {})]).ready
+    """torch.export merges inputs that are one object; here each gets its own, and the check tells of it."""
+    readiness = check(lambda a, b: a * 2 + b * 3, X, X, more_inputs=[((X, X + 1), {})])
+    assert codes(readiness) == ["ER150"]
+    assert parity(readiness).outcome == "passed"
 
 
 class Cached(nn.Module):

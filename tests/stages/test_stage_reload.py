@@ -232,7 +232,7 @@ def test_stateful_sequences_with_dicts_in_another_order() -> None:
 
     more = [(({"b": X, "a": X + 1},), {"y": X * 2, "x": X * 3})]
     readiness = export_ready_check(
-        Cached().eval(), ({"a": X, "b": X + 2},), example_kwargs={"x": X, "y": X},
+        Cached().eval(), ({"a": X, "b": X + 2},), example_kwargs={"x": X + 3, "y": X + 4},
         more_inputs=more, stateful_calls=True, allow_mutation=True, stages=["reload"],
     )  # fmt: skip
     assert readiness.ready, readiness

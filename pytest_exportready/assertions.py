@@ -1,7 +1,8 @@
 """One plain assertion for each check, for use in any test or export script.
 
 Each raises AssertionError with a line for each error and warning found, and passes over what is only worth
-knowing.
+knowing. Those whose check looks at the exported program export the module for it when there are example inputs, and
+raise TypeError where they cannot do without.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_exportready.check import Subject, all_checks
+from pytest_exportready.check import Check, Subject, all_checks, nothing
 from pytest_exportready.finding import Finding
 
 if TYPE_CHECKING:
@@ -47,31 +48,46 @@ def _assertion(name: str) -> Assertion:
     ) -> None:
         __tracebackhide__ = True
         subject = Subject(model, example_inputs, example_kwargs or {}, checkpoint, training_state or {}, target_device)
-        _raise(all_checks()[name].inspect(subject))
+        check = all_checks()[name]
+        _raise(check.inspect(subject))
+        if check.inspect_program is not None and (subject.args or subject.kwargs):
+            _raise(_of_program(check, subject))
+        elif check.inspect is nothing:
+            raise TypeError(f"assert_{name} looks at the exported program: example_inputs are needed")
 
     assertion.__name__ = assertion.__qualname__ = f"assert_{name}"
     assertion.__doc__ = f"Raises AssertionError unless ``{name}`` holds; see ``exportready explain``."
     return assertion
 
 
+assert_autocast_regions_fit = _assertion("autocast_regions_fit")
 assert_batchnorm_frozen = _assertion("batchnorm_frozen")
 assert_caches_fresh = _assertion("caches_fresh")
 assert_checkpoint_loaded = _assertion("checkpoint_loaded")
+assert_constants_are_no_weights = _assertion("constants_are_no_weights")
 assert_ddp_hooks_emptied = _assertion("ddp_hooks_emptied")
 assert_devices_consistent = _assertion("devices_consistent")
 assert_devices_follow_inputs = _assertion("devices_follow_inputs")
 assert_dtypes_keep_values = _assertion("dtypes_keep_values")
 assert_hooks_change_nothing = _assertion("hooks_change_nothing")
 assert_inputs_distinct = _assertion("inputs_distinct")
+assert_no_loss_scale = _assertion("no_loss_scale")
 assert_no_residual_gradients = _assertion("no_residual_gradients")
 assert_no_training_mode = _assertion("no_training_mode")
 assert_parameters_whole = _assertion("parameters_whole")
+assert_results_as_recorded = _assertion("results_as_recorded")
 assert_state_dict_names = _assertion("state_dict_names")
 assert_tensors_can_be_saved = _assertion("tensors_can_be_saved")
 assert_ties_kept = _assertion("ties_kept")
 assert_trained_buffers_saved = _assertion("trained_buffers_saved")
 assert_values_finite = _assertion("values_finite")
 assert_weights_read_directly = _assertion("weights_read_directly")
+
+
+def assert_autograd_functions_keep_rules(model: nn.Module) -> None:
+    """Raises AssertionError unless ``autograd_functions_keep_rules`` holds, as for a program that is trained on."""
+    __tracebackhide__ = True
+    _raise(all_checks()["autograd_functions_keep_rules"].inspect(Subject(model, trainable=True)))
 
 
 def assert_grad_scaler_cleared(scaler: GradScaler | Mapping[str, Any] | nn.Module) -> None:
@@ -137,6 +153,20 @@ def assert_ranks_agree(
 
     aspects = (what,) if isinstance(what, str) else tuple(what)
     require_agreement(model_or_state, aspects, uneven or {}, group, timeout)
+
+
+def _of_program(check: Check, subject: Subject) -> Iterable[Finding]:
+    """What ``check`` finds in the program, or what kept the export from making one."""
+    from pytest_exportready.case import CaseOptions, ExportCase
+    from pytest_exportready.proof.truth import Truth
+    from pytest_exportready.stage import Trial, all_stages
+
+    case = ExportCase(subject.model, subject.args, subject.kwargs)
+    trial = Trial(case, CaseOptions(), "non-strict", Truth(subject.model))
+    found = list(all_stages()["export"].run(trial))
+    if trial.program is None or check.inspect_program is None:
+        return found
+    return check.inspect_program(trial.program, subject)
 
 
 def _raise(findings: Iterable[Finding]) -> None:

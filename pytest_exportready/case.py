@@ -79,8 +79,9 @@ def as_case(returned: object) -> ExportCase:
                 f"the case returned {_shape_of(returned)}, not (model, args), (model, args, kwargs) or an ExportCase"
             )
         returned = ExportCase(*returned)
-    if not isinstance(returned.model, torch.nn.Module):
-        raise CaseError(f"the model is {_shape_of(returned.model)}, not a torch.nn.Module")
+    if not isinstance(returned.model, torch.nn.Module) or isinstance(returned.model, torch.jit.ScriptModule):
+        fix = _as_module(returned.model)
+        raise CaseError(f"the model is {_shape_of(returned.model)}, not a torch.nn.Module in Python. Fix: {fix}")
     if isinstance(returned.args, torch.Tensor):
         raise CaseError("the example inputs are one tensor, not a tuple of inputs: write (x,) instead of x")
     if not isinstance(returned.args, (tuple, list)):
@@ -106,6 +107,28 @@ def as_case(returned: object) -> ExportCase:
     return ExportCase(**{**values, "args": tuple(returned.args)})
 
 
+def _as_module(model: Any) -> str:
+    """How to give as a module what is none."""
+    import torch
+
+    name = getattr(model, "__name__", "it")
+    if isinstance(model, type):
+        return f"return an instance, {name}(...), instead of the class"
+    if isinstance(getattr(model, "__self__", None), torch.nn.Module):
+        return f"return the module itself instead of its {name}"
+    if isinstance(model, torch.jit.ScriptModule):
+        return "return the Python module that was given to torch.jit.script or torch.jit.trace"
+    if type(model).__name__ == "ExportedProgram":
+        return "return the module that it was exported from: the export is what is to be proved"
+    if isinstance(model, Mapping):
+        return "build the module and load the state dict into it: model.load_state_dict(state)"
+    if not callable(model):
+        return "return the module first, then its inputs: (model, (x,))"
+    before = " as it was before torch.jit" * isinstance(model, torch.jit.ScriptFunction)
+    before += " as it was before torch.compile" * hasattr(model, "get_compiler_config")
+    return f"put the function{before} into a torch.nn.Module: def forward(self, x): return {name}(x)"
+
+
 def _is_call(pair: object) -> bool:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         return False
@@ -115,7 +138,8 @@ def _is_call(pair: object) -> bool:
 def _shape_of(value: object) -> str:
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)} ({', '.join(type(v).__name__ for v in value)})"
-    return "None" if value is None else f"a {type(value).__name__}"
+    kind = type(value).__name__ if not isinstance(value, type) else f"class {value.__name__}"
+    return "None" if value is None else f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Subject:
     args, kwargs: example inputs (may be empty when only the module is at hand).
     checkpoint: the state dict meant to ship. training_state: ``scaler``, ``optimizer``, ``step`` as objects
     or as their state dicts. target_device: where it will run, such as ``"cuda"``. allow_mutation: it may change its own
-    state in eval. strict: a strict export is asked for.
+    state in eval. strict: a strict export is asked for. trainable: the program will be trained on.
     """
 
     model: nn.Module
@@ -35,6 +35,12 @@ class Subject:
     target_device: str | None = None
     allow_mutation: bool = False
     strict: bool = False
+    trainable: bool = False
+
+
+def nothing(subject: Subject) -> Iterable[Finding]:
+    """``inspect`` of a check that looks at the exported program only."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,8 @@ class Check:
 
     rule: its code and its name (the module's name).
     inspect: findings about the module as it came out of training; reads, never writes.
-    inspect_program: findings about the exported program, for faults that only the graph shows.
+    inspect_program: findings about the exported program, for faults that only the graph shows. Called once more for
+    each export, with what ``inspect`` was given; the program shares no memory with the module.
     remedy: mends ``subject`` in place (it may replace ``subject.model``) and returns a line for each thing done.
     good, bad: builders of subjects that must yield no finding, and at least one.
     requires: names of checks that must have no error; otherwise this one is not run, so that one cause
@@ -54,7 +61,7 @@ class Check:
     inspect: Callable[[Subject], Iterable[Finding]]
     good: tuple[Callable[[], Subject], ...]
     bad: tuple[Callable[[], Subject], ...]
-    inspect_program: Callable[[ExportedProgram], Iterable[Finding]] | None = None
+    inspect_program: Callable[[ExportedProgram, Subject], Iterable[Finding]] | None = None
     remedy: Callable[[Subject], list[str]] | None = None
     requires: tuple[str, ...] = ()
 
@@ -69,4 +76,5 @@ def all_checks() -> dict[str, Check]:
 
 def documentation(check: Check) -> str:
     """The check's own text: the docstring of its module."""
-    return inspect.cleandoc(inspect.getmodule(check.inspect).__doc__ or "")
+    looks = check.inspect_program if check.inspect is nothing else check.inspect
+    return inspect.cleandoc(inspect.getmodule(looks).__doc__ or "")

@@ -41,10 +41,18 @@ def pytest_exportready_graph_created(
 
 
 def pytest_exportready_export_failed(
-    case: str, mode: str, error: BaseException, module: str, stack: Sequence[tuple[str, int]]
+    case: str,
+    mode: str,
+    error: BaseException,
+    module: str,
+    stack: Sequence[tuple[str, int]],
+    target: str,
+    source_functions: Sequence[str],
 ) -> None:
     """An export failed.
 
     error: what torch.export raised, with its cause. module: qualified name of the module that it came through, empty
-    for the root or when it is unknown. stack: the user's frames as ``(file, line)``, outermost first.
+    for the root or when it is unknown. stack: the user's frames as ``(file, line)``, outermost first. source_functions:
+    the function that each of them is in, such as ``Net.forward``. target: the operator that was being traced, such as
+    ``aten.add.Tensor``; empty where no operator failed, and where strict export does not tell.
     """

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_exportready.case import ALWAYS, CaseOptions, ExportCase, as_case, case_options
-from pytest_exportready.check import Subject, all_checks
+from pytest_exportready.check import Subject, all_checks, nothing
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import Outcome, Readiness, StageResult
 from pytest_exportready.scenario import CannotTrain, all_scenarios
@@ -18,6 +18,7 @@ from pytest_exportready.text import exception_text
 
 if TYPE_CHECKING:
     from torch import nn
+    from torch.export import ExportedProgram
 
 UNTRAINED = Rule(
     "ER103",
@@ -103,6 +104,7 @@ class _Run:
         self.blocked: set[tuple[str, str]] = set()  # stages, with their mode, that nothing may build on
         self.findings: list[Finding] = []
         self.checked: list[tuple[str, str]] = []
+        self.broken: set[str] = set()  # checks with an error, or that one with an error left without sense
         self.prepared: list[str] = []
 
     def stage(
@@ -156,22 +158,13 @@ class _Run:
 
     def inspect(self) -> Iterable[Finding]:
         self.watch("inspect")
-        case = self.case
-        subject = Subject(
-            case.model,
-            case.args,
-            case.kwargs,
-            case.checkpoint,
-            case.training_state,
-            case.target_device,
-            allow_mutation=case.allow_mutation,
-            strict="strict" in self.options.modes,
-        )
-        broken: set[str] = set()
+        subject, broken = self.subject(), self.broken
         crashed: list[str] = []
         for name, check in _by_need():
             if broken.intersection(check.requires):
                 broken.add(name)
+                continue
+            if check.inspect is nothing:
                 continue
             try:
                 found = list(check.inspect(subject))
@@ -185,6 +178,17 @@ class _Run:
             yield from found
         if crashed:
             raise StageInfrastructure("; ".join(crashed))
+
+    def inspect_program(self, program: ExportedProgram) -> Iterable[Finding]:
+        for check in all_checks().values():
+            if check.inspect_program is not None and not self.broken.intersection(check.requires):
+                told = (check.rule.code, check.rule.name)
+                self.checked += [told] if told not in self.checked else []
+                yield from check.inspect_program(program, self.subject())
+
+    def subject(self) -> Subject:
+        stated = {f.name: getattr(self.case, f.name) for f in fields(Subject) if f.name != "strict"}
+        return Subject(**stated, strict="strict" in self.options.modes)
 
     def several_ranks(self) -> bool:
         from pytest_exportready.ranks.agreement import several_ranks
@@ -222,9 +226,7 @@ class _Run:
         if name == "export":
             yield from self.exported(trial)
         if trial.program is not None and had is None:
-            for check in all_checks().values():
-                if check.inspect_program is not None:
-                    yield from check.inspect_program(trial.program)
+            yield from self.inspect_program(trial.program)
 
     def _judged(self, finding: Finding) -> Finding:
         return finding.ignored_because(self.options.reason) if finding.code in self.options.ignore else finding

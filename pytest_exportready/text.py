@@ -10,8 +10,15 @@ _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\
 _NUMBER = r"(?:[-+]?(?:\d|\.\d)|[-+]?(?:nan|inf)\b|True\b|False\b)"
 # tensor(3.) and tensor([..., array([..., MyTensor([...; but not torch.Size([4, 3]) and no "tensor(s)" in
 # prose.
-_TENSOR = re.compile(rf"\b(?:(?:tensor|array)\((?=\s*(?:\[|{_NUMBER}))|[A-Z]\w*(?<!Size)\((?=\s*\[+\s*{_NUMBER}))")
-_NUMBERS = re.compile(r"(?<!\[)\[[-+\d.,einaf\s\[\]]+(?:\]|$)")
+_TENSOR = re.compile(
+    rf"\b(?:(?:tensor|(?:masked_)?array)\((?=\s*(?:data=)?\s*(?:\[|{_NUMBER}))"
+    rf"|[A-Z]\w*(?<!Size)\((?=\s*\[+\s*{_NUMBER}))"
+)
+_PART = re.compile(
+    r"(?P<open>(?:\bnp\.\w+)?[\[({])|(?P<close>[\])}])|\s+|,|--|(?P<dots>\.\.\.)"
+    r"|[-+.\de]+\Z|(?<![\w.])(?P<number>[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf)|True|False)(?:j|(?![\w.])|(?=\.\.\.))"
+)
+_MANY = 8  # numbers: a shape or a list of indices, all of which a reader can use
 _LONGEST = 20_000  # characters of a message that are looked at
 
 
@@ -31,7 +38,8 @@ def plain(text: str, limit: int = 0) -> str:
 def without_tensors(text: str) -> str:
     """``text`` with the printed contents of tensors left out: weights do not belong in logs.
 
-    Lists of three and more numbers with a point are contents too. Only the beginning of a long text is kept.
+    Lists of numbers are contents too where they have a point and are three or more, and where they are more than eight.
+    Only the beginning of a long text is kept.
     """
     text = text[:_LONGEST]
     kept: list[str] = []
@@ -42,11 +50,42 @@ def without_tensors(text: str) -> str:
         while end < len(text) and depth:
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
-    return _NUMBERS.sub(_shape_or_contents, "".join([*kept, text[end:]]))
+    return _without_numbers("".join([*kept, text[end:]]))
 
 
-def _shape_or_contents(found: re.Match[str]) -> str:
-    return "<numbers>" if "." in found[0] and found[0].count(",") > 1 else found[0]
+def _without_numbers(text: str) -> str:
+    """``text`` without lists, in one another too, that hold nothing but numbers and are no shapes or indices: Python's
+    and numpy's way to write them, on one line or many, ended or cut off."""
+    opened: list[int] = []
+    lists: list[tuple[int, int]] = []
+
+    def close(start: int, end: int) -> None:
+        while lists and lists[-1][0] > start:
+            lists.pop()
+        lists.append((start, end))
+
+    end = 0
+    for part in _PART.finditer(text):
+        if part.start() != end:
+            opened.clear()  # something else than numbers
+        end = part.end()
+        if part["open"]:
+            opened.append(part.start())
+        elif part["close"] and opened:
+            close(opened.pop(), end)
+    if opened and end == len(text):
+        close(opened[0], end)
+    for start, end in reversed(lists):
+        if _are_contents(text[start:end]):
+            text = f"{text[:start]}<numbers>{text[end:]}"
+    return text
+
+
+def _are_contents(numbers: str) -> bool:
+    found = [part["number"] for part in _PART.finditer(numbers) if part["number"]]
+    broken = any(not number.lstrip("+-").isdigit() and number not in ("True", "False") for number in found)
+    few = 1 if "," not in numbers or "..." in numbers else 2  # numpy writes no commas
+    return len(found) > _MANY or (broken and len(found) > few) or ("..." in numbers and len(found) > 2)
 
 
 def exception_text(error: BaseException, limit: int = 400) -> str:

@@ -6,6 +6,7 @@ A torch without the API yields the documented unknown value (None, or an empty l
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -125,6 +126,17 @@ def traced_frames(error: BaseException) -> list[tuple[str, int]]:
     """
     stack = getattr(error, "real_stack", None) or ()
     return [(frame.filename, frame.lineno or 0) for frame in stack if hasattr(frame, "filename")]
+
+
+def failed_operator(error: BaseException) -> str:
+    """The operator that was being traced when ``error`` was raised, such as ``aten.add.Tensor``; empty if none was.
+
+    Some exceptions carry it as ``func``, of others the stack holds it; its class and those have no public names.
+    """
+    carried = getattr(error, "func", None)
+    stack = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
+    held = [local for names in reversed(stack) for local in (names.get("func"), names.get("op"), names.get("self"))]
+    return next((str(one) for one in (carried, *held) if isinstance(one, torch._ops.OpOverload)), "")
 
 
 def draft_failures(program: ExportedProgram) -> list[tuple[str, str, int, list[str]]]:

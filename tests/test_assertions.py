@@ -48,3 +48,30 @@ def test_scaler_is_taken_in_every_form() -> None:
     assertions.assert_grad_scaler_cleared(nn.Linear(2, 2))
     with pytest.raises(TypeError, match="not a float"):
         assertions.assert_grad_scaler_cleared(1.0)
+
+
+class FunctionalDropout(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(x, 0.5)
+
+
+def test_a_check_of_the_program_exports_the_module() -> None:
+    """With example inputs only: what the module itself shows is told without them."""
+    assertions.assert_no_training_mode(FunctionalDropout().eval())
+    with pytest.raises(AssertionError, match=r"aten::dropout says training"):
+        assertions.assert_no_training_mode(FunctionalDropout().eval(), example_inputs=(torch.ones(2),))
+
+
+def test_a_check_of_the_program_alone_needs_example_inputs() -> None:
+    with pytest.raises(TypeError, match="assert_no_loss_scale looks at the exported program: example_inputs"):
+        assertions.assert_no_loss_scale(nn.Linear(2, 2))
+    assertions.assert_no_loss_scale(nn.Linear(2, 2), example_inputs=(torch.ones(1, 2),))
+
+
+def test_without_a_program_nothing_is_asserted_to_hold() -> None:
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(AssertionError, match="ER401"):
+        assertions.assert_no_loss_scale(Branches(), example_inputs=(torch.ones(2),))

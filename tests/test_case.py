@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from pytest_exportready.case import (
 )
 
 NET, X = nn.Linear(2, 2), torch.ones(1, 2)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch.jit is deprecated
+    SCRIPTED, TRACED = torch.jit.script(NET), torch.jit.trace(torch.relu, (X,))
 
 
 def options(**arguments: Any) -> CaseOptions:
@@ -42,7 +46,15 @@ REFUSED = [
     ((NET,), "a tuple of 1"),
     ((NET, (X,), {}, 4), "a tuple of 4"),
     (("net", (X,)), "the model is a str"),
-    ((nn.Linear, (X,)), "the model is a type"),
+    ((nn.Linear, (X,)), "return an instance, Linear(...)"),
+    ((torch.relu, (X,)), "def forward(self, x): return relu(x)"),
+    ((SCRIPTED, (X,)), "return the Python module that was given to torch.jit.script"),
+    ((TRACED, (X,)), "as it was before torch.jit"),
+    ((torch.compile(torch.relu, backend="eager"), (X,)), "as it was before torch.compile"),
+    ((NET.forward, (X,)), "return the module itself instead of its forward"),
+    ((torch.export.export(NET, (X,)), (X,)), "return the module that it was exported from"),
+    ((NET.state_dict(), (X,)), "model.load_state_dict(state)"),
+    ((X, (X,)), "return the module first"),
     ((NET, X), "write (x,)"),
     ((NET, {"x": X}), "a dict, not a tuple"),
     ((NET, (), [X]), "keyword inputs are a list of 1"),

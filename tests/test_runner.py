@@ -252,3 +252,29 @@ def test_known_codes_are_unique() -> None:
     codes += [diagnosis.rule.code for diagnosis in all_diagnoses().values()]
     assert len(codes) == len(set(codes))
     assert set(codes) <= runner.known_codes()
+
+
+def test_a_check_of_the_program_is_listed_where_there_was_one() -> None:
+    class Branches(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x if x.sum() > 0 else -x
+
+    for model, listed in ((nn.Linear(3, 3), True), (Branches(), False)):
+        checked = [name for _, name in judge(model.eval(), modes=("non-strict", "strict")).checked]
+        assert checked.count("no_loss_scale") == listed
+        assert checked.count("no_training_mode") == 1
+
+
+def test_a_check_of_the_program_does_not_tell_a_known_cause_again() -> None:
+    """weights_read_directly has told of the view; the program's constant is the same fault."""
+
+    class Keeps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.linspace(-1.0, 1.0, 12).reshape(3, 4))
+            self.w_t = self.w.data.t()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.w_t.t()
+
+    assert [finding.code for finding in judge(Keeps().eval()).errors] == ["ER316"]

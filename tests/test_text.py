@@ -38,19 +38,36 @@ CONTENTS = [
     torch.randn(2).numpy() if torch.backends.cpu else None,
     torch.randn(3).tolist(),
     torch.randn(2, 3).tolist(),
+    tuple(torch.randn(5).tolist()),
+    {0.25, 0.5, 0.75},
+    torch.randn(3, 4).numpy(),
+    torch.randn(60, 60).numpy(),
+    torch.randn(2000).numpy(),
+    torch.randn(2000),
+    torch.randn(20, 20).tolist(),
+    torch.randn(4).double().mul(1e-9).numpy(),
+    list(range(9)),
+    torch.arange(12).reshape(3, 4).numpy(),
+    torch.arange(12).reshape(3, 4).tolist(),
+    [float("nan"), float("inf"), 1.0],
+    torch.ones(3, 4, dtype=torch.bool).numpy(),
 ]
 
 
 @pytest.mark.parametrize("value", CONTENTS, ids=range(len(CONTENTS)))
 def test_tensor_contents_are_left_out(value: object) -> None:
-    """str, repr and tolist of a tensor lose their values; what is said around them stays."""
-    for shown in (str(value), repr(value)):
+    """str, repr and tolist of a tensor or an array lose their values, on one line or many; what is around stays."""
+    for shown in (str(value), repr(value), str(value).replace(", ", ",\n"), str([value, value])):
         told = without_tensors(f"before {shown} after")
         assert told.startswith("before ")
         assert told.endswith(" after")
-        if str(value).startswith("["):
-            continue  # numpy's str has no commas and no name
         assert not any(character.isdigit() for character in told)
+        assert "True" not in told
+
+
+def test_a_list_that_is_cut_off_is_left_out() -> None:
+    for end in range(100, 130):
+        assert without_tensors(f"weights {torch.randn(100).tolist()}"[:end]) == "weights <numbers>"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +79,11 @@ def test_tensor_contents_are_left_out(value: object) -> None:
         "the range [0.5, 2.0]",
         "Dim(3)",
         "L['x'].size()[0] == 4",
+        "shape (4, 3, 64, 64), strides [12288, 4096, 64, 1], indices [0, 1, 2, 3, 4, 5, 6, 7]",
+        "[[4, 3], [3, 5]] and betas (0.9, 0.999)",
+        "versions (2.13.0, 2.14.1, 2.15.0)",
+        "[2026-01-31 10:11:12,123]",
+        "f32[4, 3] at net.py:31",
     ],
 )
 def test_what_is_no_contents_stays(text: str) -> None:

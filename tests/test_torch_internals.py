@@ -49,6 +49,18 @@ def test_comm_hooks(tmp_path: Path) -> None:
         dist.destroy_process_group()
 
 
+def test_failed_operator() -> None:
+    """Carried by the exception, or found in its stack; of an error of Python's there is none."""
+    fake = FakeTensorMode()
+    with fake, pytest.raises(RuntimeError) as devices:
+        torch.zeros(2) + torch.zeros(2, device="meta")
+    assert internals.failed_operator(devices.value) == "aten.add.Tensor"
+    with fake, pytest.raises(RuntimeError) as shapes:
+        torch.zeros(2, 3).mm(torch.zeros(2, 3))
+    assert internals.failed_operator(shapes.value) == "aten.mm.default"
+    assert internals.failed_operator(ValueError()) == ""
+
+
 def test_compiled_source() -> None:
     net = nn.Linear(1, 1)
     assert internals.compiled_source(net) is None

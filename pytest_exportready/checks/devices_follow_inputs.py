@@ -29,7 +29,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     model = unwrap(subject.model)[0]
     first = next(model.parameters(), next(model.buffers(), None))
     own = first.device if first is not None else torch.device("cpu")
-    if subject.target_device is None or torch.device(subject.target_device).type == own.type:
+    if subject.target_device is None or _runs_on(own, torch.device(subject.target_device)):
         return
     try:
         found = strangers(model, subject.args, subject.kwargs)
@@ -44,6 +44,10 @@ def inspect(subject: Subject) -> Iterator[Finding]:
             file=stranger.file,
             line=stranger.line,
         )
+
+
+def _runs_on(own: torch.device, target: torch.device) -> bool:
+    return target.type == own.type and target.index in (None, own.index or 0)
 
 
 def _called(stranger: Stranger) -> str:

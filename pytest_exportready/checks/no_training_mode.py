@@ -16,6 +16,7 @@ Good: ``export(model.eval())``, and ``F.dropout(x, 0.1, self.training)``
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,8 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.nodes import argument, calls, owner, source
+from pytest_exportready.graph.nodes import calls, declares, is_users_operator, operator_name, owners, source
+from pytest_exportready.graph.training_flags import FLAGS, training_flag
 from pytest_exportready.module.mode import mode_sensitive
 from pytest_exportready.module.preserve import preserved
 from pytest_exportready.module.wrappers import unwrap
@@ -78,39 +80,30 @@ def _differs(model: nn.Module, subject: Subject) -> bool:
     return not compare(given, evaluated, Tolerance()).agree
 
 
-def inspect_program(program: ExportedProgram) -> Iterator[Finding]:
+def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Finding]:
+    alike: dict[tuple[Any, str, str, int], list[torch.fx.Node]] = {}
     for node in calls(program):
-        if trains(node):
-            file, line = source(node)
-            yield RULE.error(
-                owner(node),
-                f"{node.target} says training in the program although the module was exported in eval mode.",
-                _fix(node),
-                file=file,
-                line=line,
-            )
+        if flag := training_flag(node):
+            alike.setdefault((node.target, flag, *source(node)), []).append(node)
+    for (_, flag, file, line), nodes in alike.items():
+        times = f" ({len(nodes)} calls)" if len(nodes) > 1 else ""
+        yield RULE.error(
+            owners(nodes),
+            f"{operator_name(nodes[0])} says training in the program, by its argument {flag}{times}, although the "
+            "module was exported in eval mode.",
+            _fix(nodes[0], flag),
+            file=file,
+            line=line,
+        )
 
 
-def trains(node: torch.fx.Node) -> bool:
-    """Whether the operator of ``node`` does what it does in training only, by the arguments of its schema."""
-    name = str(node.target)
-    if "backward" in name:
-        return False
-    says_training = any(argument(node, flag) is True for flag in ("train", "training", "use_input_stats"))
-    if "norm" in name:
-        # Without running statistics the batch's own are the definition: InstanceNorm, weight standardisation.
-        return says_training and argument(node, "running_mean") is not None
-    if "rrelu" in name:
-        return says_training and argument(node, "lower") != argument(node, "upper")
-    probabilities = [argument(node, p) for p in ("p", "dropout", "dropout_p")]
-    drops = any(isinstance(p, (int, float)) and p > 0 for p in probabilities)
-    attends = argument(node, "dropout_p") is not None
-    return drops and (says_training or attends) and argument(node, "num_layers") != 1
-
-
-def _fix(node: torch.fx.Node) -> str:
-    if argument(node, "dropout_p") is not None:
-        return "dropout_p=p if self.training else 0.0"
+def _fix(node: torch.fx.Node, flag: str) -> str:
+    if flag not in FLAGS:
+        return f"{flag}=p if self.training else 0.0"
+    if is_users_operator(node):
+        return f"pass {flag}=self.training"
+    if flag == "use_input_stats" or declares(node, "running_mean"):
+        return "pass self.training (F.batch_norm: training=, F.instance_norm: use_input_stats=), or use the nn module"
     return "pass training=self.training, as in F.dropout(x, p, self.training), or use the nn module"
 
 

@@ -15,13 +15,12 @@ from tempfile import TemporaryDirectory
 import torch
 
 from pytest_exportready.diagnose import Failure
+from pytest_exportready.diagnosis._affordable import affordable
 from pytest_exportready.failure import is_users
 from pytest_exportready.names import few
 from pytest_exportready.proof.dynamic import dynamic_shapes
 from pytest_exportready.proof.pytree import distinct
 from pytest_exportready.torch_internals import draft_failures
-
-LARGEST = 50_000_000  # parameters: it runs every operator on real data, which takes as long as some calls of the model
 
 _SIZE = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
 
@@ -38,10 +37,10 @@ class Met:
 
 def met_on_the_way(failure: Failure, kind: str) -> list[Met]:
     """Every obstacle of ``kind`` (``DATA_DEPENDENT_ERROR``, ``GUARD_ADDED``, ``MISSING_FAKE_KERNEL``) in the order of
-    the program, each place once; empty where ``draft_export`` fails too or the model is too large for it.
+    the program, each place once; empty where ``draft_export`` fails too or would take too long.
     """
     case, module = failure.trial.case, failure.module
-    if sum(parameter.numel() for parameter in module.parameters()) > LARGEST:
+    if not affordable(failure):
         return []
     call = (case.args, dict(case.kwargs))
     try:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 
+import torch
+
 from pytest_exportready.diagnose import Diagnosis, Failure
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.operators.registration import fake_kernel
 
 RULE = Rule("ER417", "operators_have_fake_kernels", __doc__ or "")
 
@@ -43,8 +46,16 @@ def explain(failure: Failure) -> Finding | None:
         RULE,
         operator,
         f"the custom operator {operator} has no fake kernel, so that the shape of its result is unknown",
-        f'@torch.library.register_fake("{operator}") def _(x): return torch.empty_like(x)  # shape and dtype, no data',
+        _registration(operator),
     )
+
+
+def _registration(operator: str) -> str:
+    namespace, _, name = operator.partition("::")
+    try:
+        return fake_kernel(getattr(getattr(torch.ops, namespace), name.split(".")[0]).default)
+    except AttributeError:  # no overload of that name
+        return f'@torch.library.register_fake("{operator}") def _(x): return torch.empty_like(x)  # no data is read'
 
 
 DIAGNOSIS = Diagnosis(RULE, explain)

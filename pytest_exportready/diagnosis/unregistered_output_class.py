@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from pytest_exportready.diagnose import Diagnosis, Failure
+from pytest_exportready.diagnosis._without_cache import without_cache
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.proof.pytree import named_leaves
 
@@ -52,10 +53,7 @@ def _fix(failure: Failure, kind: str, path: str, value: Any) -> str:
         return f"torch.export.register_dataclass({kind}) next to the class, or return its tensors"
     caches = "Cache" in kind or hasattr(value, "get_seq_length")
     if caches and hasattr(getattr(failure.module, "config", None), "use_cache"):
-        return (
-            'give use_cache=False with the example inputs (example_kwargs={..., "use_cache": False}), or wrap the'
-            " model and return the tensors you need, such as output.logits or output[0]"
-        )
+        return without_cache(failure)
     if value is not None and kind in ("set", "generator", "frozenset"):
         return "return a tuple, list or dict of tensors"
     return "wrap the model in a module whose forward returns a tuple or dict of tensors"

@@ -21,7 +21,7 @@ _EXPLAINED = re.compile(r"Explanation: (.+?)(?=\n *(?:Hint|Developer)|\n\n|$)", 
 _KINDS = (
     (re.compile(r"compiler\.disable|Non-recursive"), "a function under torch.compiler.disable",
      "take the decorator off, or call the function outside forward"),
-    (re.compile(r"RandomValueSource|random\.random|Generator|manual_seed"), "a random number or a seed",
+    (re.compile(r"RandomValueSource|random\.random|Generator\b(?! reconstruction)|manual_seed"), "a random number",
      "take randomness out of the eval forward, or pass the random tensor as an input"),
     (re.compile(r"\btime\b.*(?:skipped|builtin)|perf_counter"), "the clock", "measure outside forward"),
     (re.compile(r"\b[Ll]ogg|`print`|\bprint\b"), "logging or printing", "log outside forward"),

@@ -10,6 +10,8 @@ import re
 
 from pytest_exportready.diagnose import Diagnosis, Failure
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.operators.callee import failing_function
+from pytest_exportready.operators.registration import custom_op
 
 RULE = Rule("ER420", "values_stay_in_torch", __doc__ or "")
 
@@ -27,13 +29,17 @@ _KINDS = (
 def explain(failure: Failure) -> Finding | None:
     for signs, way in _KINDS:
         if failure.says(signs) or (way == "copy.deepcopy" and failure.comes_through("/copy.py")):
-            return failure.finding(
-                RULE,
-                "",
-                f"tensor values leave torch here, as {way}; while the graph is made there are none",
-                "write it with torch operators, or wrap it with @torch.library.custom_op and register_fake",
-            )
+            message = f"tensor values leave torch here, as {way}; while the graph is made there are none"
+            return failure.finding(RULE, "", message, _fix(failure))
     return None
+
+
+def _fix(failure: Failure) -> str:
+    found = failing_function(failure.error)
+    if found is None:
+        return "write it with torch operators, or wrap it with @torch.library.custom_op and register_fake"
+    name, arguments = found
+    return f"write it with torch operators, or make it one:\n{custom_op(name, arguments)}"
 
 
 DIAGNOSIS = Diagnosis(RULE, explain)

@@ -25,6 +25,7 @@ from pytest_exportready.torch_internals import each_operator
 
 # Operators that take an operand from another device: copies, and indexing of what is there by tensors on the CPU.
 _COPIES = ("aten::_to_copy", "aten::copy", "aten::lift_fresh")
+_MOST_ASKED = 200  # times that forward may ask for values: `while (x > 0).any()` would not end
 _INDEXING = ("aten::index", "aten::index_put", "aten::_index_put_impl")
 
 
@@ -42,8 +43,8 @@ def strangers(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     """Tensors made in ``forward`` on a device of their own, in order, each line once.
 
     Only those count that meet the model's tensors in an operator that wants one device; a 0-dimensional tensor and an
-    index may be on the CPU. What the module holds already is not looked at. Where forward cannot run without values
-    (a branch on a tensor), the part of it before that is judged. Raises what copying raises.
+    index may be on the CPU. What the module holds already is not looked at. Where forward asks for values they are 1;
+    where it cannot run so, the part of it before that is judged. Raises what copying raises.
     """
     refuse_ties_to_original(model)
     memo: dict[int, Any] = {id(t): _on_meta(t) for t in [*model.parameters(), *model.buffers()]}
@@ -76,7 +77,8 @@ class _Watch:
     def __init__(self, known: list[torch.Tensor]) -> None:
         self.found: list[Stranger] = []
         self._known = known
-        self._made: dict[int, tuple[torch.Tensor, Stranger]] = {}
+        self._origins: dict[int, tuple[torch.Tensor, Stranger]] = {}
+        self._asked = 0
 
     def run(self, operator: Any, args: Any, kwargs: Any) -> Any:
         operands = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
@@ -86,7 +88,18 @@ class _Watch:
             args, kwargs = self.together((args, kwargs))
         elif name == "aten::_to_copy" and operands[0].is_meta and _goes_away(kwargs):
             return self._label(torch.zeros(operands[0].shape, dtype=kwargs.get("dtype") or operands[0].dtype), name, [])
-        return self._label(operator(*args, **kwargs), name, away)
+        return self._label(self._made(operator, args, kwargs), name, away)
+
+    def _made(self, operator: Any, args: Any, kwargs: Any) -> Any:
+        """The result of ``operator``; of one that wants values (``nonzero``, ``item``) as if each of them were 1."""
+        try:
+            return operator(*args, **kwargs)
+        except (NotImplementedError, RuntimeError):
+            self._asked += 1
+            if self._asked > _MOST_ASKED:
+                raise
+            call = map_tensors(lambda t: torch.ones(t.shape, dtype=t.dtype) if t.is_meta else t, (args, kwargs))
+            return map_tensors(_on_meta, operator(*call[0], **call[1]))
 
     def together(self, call: Any) -> Any:
         """The arguments of ``call`` on one device, once those that are not have been noted."""
@@ -95,8 +108,8 @@ class _Watch:
         return map_tensors(lambda t: _on_meta(t) if t.dim() else t, call)
 
     def _origin(self, tensor: torch.Tensor) -> Stranger | None:
-        if id(tensor) in self._made:
-            return self._made[id(tensor)][1]
+        if id(tensor) in self._origins:
+            return self._origins[id(tensor)][1]
         known = any(tensor is other or tensor.data_ptr() == other.data_ptr() for other in self._known)
         return None if known else _here("a tensor made outside forward", tensor.device)
 
@@ -104,10 +117,10 @@ class _Watch:
         """Keep where the tensors of ``made`` that are not on the meta device come from."""
         for tensor in flatten(made)[0]:
             if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
-                origins = [self._made[id(t)][1] for t in sources if id(t) in self._made]
+                origins = [self._origins[id(t)][1] for t in sources if id(t) in self._origins]
                 if origins or not sources or name == "aten::lift_fresh":
                     stranger = origins[0] if origins else _here(name.removeprefix("aten::"), tensor.device)
-                    self._made[id(tensor)] = (tensor, stranger)
+                    self._origins[id(tensor)] = (tensor, stranger)
                 else:
                     self._known.append(tensor)
         return made

@@ -108,7 +108,7 @@ def _findings(run: Run) -> Iterator[list[Piece]]:
             colour = "red" if result.outcome == "failed" else "yellow"
             yield [(run.told(result), colour), (f"  {budget.line(result.nodeid)}", "")]
             case = result
-        yield [(f"  {budget.line(text, 1_200)}", "")]
+        yield from ([(f"  {row}", "")] for row in _rows(text))
     if len(errors) > ERROR_LIMIT:
         yield [(f"... and {len(errors) - ERROR_LIMIT:,} more in the report", "")]
     if warnings:
@@ -122,6 +122,13 @@ def _findings(run: Run) -> Iterator[list[Piece]]:
     if infos:
         yield [(f"{infos:,} note{'s' * (infos > 1)} in the report", "")]
     yield [("", "")]
+
+
+def _rows(text: str) -> list[str]:
+    """In one line; a patch keeps its own."""
+    told, begins, patch = text.partition(" Fix: --- ")
+    rows = [budget.line(f"{told} Fix:" if begins else text, 1_200)]
+    return [*rows, *budget.block(f"--- {patch}").splitlines()] if begins else rows
 
 
 def _short(path: Path) -> str:

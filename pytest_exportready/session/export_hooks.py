@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from pytest_exportready.failure import module_at, stack_places, user_frames, user_place
+from pytest_exportready.failure import chain, module_at, stack_places, user_frames, user_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.graph.nodes import calls, owner
 from pytest_exportready.hookspecs import GraphNode
 from pytest_exportready.stage import Trial
 from pytest_exportready.text import exception_text
+from pytest_exportready.torch_internals import failed_operator
 
 RULE = Rule(
     "ER131",
@@ -64,4 +67,26 @@ def _created(trial: Trial) -> dict[str, Any]:
 def _failed(trial: Trial) -> dict[str, Any]:
     error = trial.error
     assert error is not None
-    return {"error": error, "module": module_at(error, trial.truth.module) or "", "stack": user_frames(error)}
+    stack = user_frames(error)
+    return {
+        "error": error,
+        "module": module_at(error, trial.truth.module) or "",
+        "stack": stack,
+        "target": next(filter(None, map(failed_operator, reversed(chain(error)))), ""),
+        "source_functions": [_function_at(file, line) for file, line in stack],
+    }
+
+
+def _function_at(file: str, line: int) -> str:
+    """The function of a source line, with its classes and the functions around it; empty if it is in none."""
+    try:
+        tree: ast.AST = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ""
+    around = [
+        node
+        for node in ast.walk(tree)  # from the outside in
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return ".".join(node.name for node in around) if around and not isinstance(around[-1], ast.ClassDef) else ""

@@ -42,7 +42,7 @@ class Expressions:
         self.shared: set[str] = set()  # names declared global or nonlocal
 
     def tell(self, node: ast.AST, what: str, words: str) -> None:
-        self.interpreter.found(self.source.file, getattr(node, "lineno", 0), what, words)
+        self.interpreter.found(self.source, self.scope, getattr(node, "lineno", 0), what, words)
 
     def test(self, node: ast.expr, word: str) -> Kind:
         """The kind of a condition; asking a tensor for its truth is told."""
@@ -141,6 +141,8 @@ class Expressions:
 
     def on_tuple(self, node: ast.Tuple | ast.List) -> Kind:
         kinds = [self.kind(item) for item in node.elts]
+        if isinstance(node, ast.Tuple) and all(isinstance(kind, Known) for kind in kinds):
+            return known(tuple(kind.value for kind in kinds if isinstance(kind, Known)))
         return TENSORS if kinds and all(map(is_tensor, kinds)) else UNKNOWN
 
     on_list = on_tuple

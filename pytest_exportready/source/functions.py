@@ -16,11 +16,18 @@ from pytest_exportready.failure import is_users
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """file: as the traceback names it. tree: its line numbers are those of the file."""
+    """file: as the traceback names it. lines: as they are in the file, from line number ``first`` on. tree: its line
+    numbers are those of the file, its columns (of bytes) those of the lines without ``indent``."""
 
     file: str
     tree: ast.FunctionDef
     function: FunctionType
+    lines: tuple[str, ...]
+    first: int
+
+    @property
+    def indent(self) -> int:
+        return len(self.lines[0]) - len(self.lines[0].lstrip())
 
     def outer(self, name: str) -> tuple[bool, Any]:
         """Whether a name from outside the function is known, and what it stands for."""
@@ -55,4 +62,4 @@ def source_of(function: FunctionType) -> Source | None:
     if not isinstance(found, ast.FunctionDef) or found.name != function.__name__:
         return None
     ast.increment_lineno(found, first - 1)
-    return Source(code.co_filename, found, function)
+    return Source(code.co_filename, found, function, tuple(lines), first)

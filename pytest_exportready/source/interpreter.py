@@ -19,18 +19,19 @@ STATEMENTS = 20_000  # of a whole analysis: a few tenths of a second
 
 @dataclass
 class Interpreter:
-    """tell: called with file, line, what it is (``branch``, ``number``, ...), words, and whether it is surely reached.
+    """tell: called with the function, what is known of its names, the line, what it is (``branch``, ``number``, ...),
+    words, and whether it is surely reached.
 
     left: statements to go. doubts: conditions around the line of which nothing is known.
     """
 
-    tell: Callable[[str, int, str, str, bool], None]
+    tell: Callable[[Source, Scope, int, str, str, bool], None]
     running: set[tuple[int, int]] = field(default_factory=set)
     left: int = STATEMENTS
     doubts: int = 0
 
-    def found(self, file: str, line: int, what: str, words: str) -> None:
-        self.tell(file, line, what, words, not self.doubts)
+    def found(self, source: Source, scope: Scope, line: int, what: str, words: str) -> None:
+        self.tell(source, scope, line, what, words, not self.doubts)
 
     @contextmanager
     def doubting(self, doubt: bool) -> Iterator[None]:

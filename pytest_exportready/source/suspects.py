@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from torch import nn
 
+from pytest_exportready.source.functions import Source
 from pytest_exportready.source.interpreter import Interpreter
-from pytest_exportready.source.kinds import known
+from pytest_exportready.source.kinds import Kind, known
 
 _GRAVEST = ("branch", "number", "state", "size", "loop")
 
@@ -19,13 +20,15 @@ _GRAVEST = ("branch", "number", "state", "size", "loop")
 class Suspect:
     """what: ``branch`` on tensor values, ``number`` taken from them, ``size`` that they tell, ``loop`` over a tensor,
     ``state`` that outlives the call. words: which, without a full stop. sure: False
-    behind a condition of which nothing is known."""
+    behind a condition of which nothing is known. source, scope: the function, and what is known of its names there."""
 
     file: str
     line: int
     what: Literal["branch", "number", "size", "loop", "state"]
     words: str
     sure: bool
+    source: Source
+    scope: Mapping[str, Kind]
 
 
 def suspects(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Suspect]:
@@ -33,10 +36,10 @@ def suspects(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     ``forward`` has no source. Nothing is run."""
     found: dict[tuple[str, int], Suspect] = {}
 
-    def tell(file: str, line: int, what: Any, words: str, sure: bool) -> None:
-        before = found.get((file, line))
+    def tell(source: Source, scope: Mapping[str, Kind], line: int, what: Any, words: str, sure: bool) -> None:
+        before = found.get((source.file, line))
         if before is None or _GRAVEST.index(what) < _GRAVEST.index(before.what):
-            found[file, line] = Suspect(file, line, what, words, sure)
+            found[source.file, line] = Suspect(source.file, line, what, words, sure, source, dict(scope))
 
     forward = getattr(model.forward, "__func__", model.forward)
     if isinstance(forward, FunctionType):

@@ -15,6 +15,7 @@ from pytest_exportready.diagnose import Failure, diagnose
 from pytest_exportready.failure import stack_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.graph.frozen_weights import FrozenWeight, frozen_weights
+from pytest_exportready.graph.state import unread_state
 from pytest_exportready.module.preserve import preserved
 from pytest_exportready.module.sharding import sharded_parameters, sharding_modules
 from pytest_exportready.names import counted, few
@@ -42,6 +43,12 @@ WEIGHTS = Rule(
     "A parameter that forward reaches through a plain list, dict or attribute is no weight for the program but an"
     " anonymous constant: loading new weights by name changes nothing. A layer in a plain list is unknown to "
     "parameters() besides: it was never trained nor saved.",
+)
+UNREAD = Rule(
+    "ER143",
+    "state_is_read",
+    "Parameters and buffers that the program keeps in its state dict and never reads: a head for training only, a "
+    "layer that was left out. They cost memory; nothing else is wrong with them.",
 )
 SPEC = Rule(
     "ER122",
@@ -99,6 +106,9 @@ def run(trial: Trial) -> Iterator[Finding]:
             "export a copy of the module, or assign these attributes outside forward",
         )
     yield from _frozen(frozen)
+    unread = [name for name in unread_state(program) if name not in {weight.registered for weight in frozen}]
+    if unread:
+        yield UNREAD.info(few(unread), "kept in the state dict, never read by the program")
     for name, value in program.constants.items():
         if is_fake(value):
             file, line = _first_use(program, name)
@@ -187,4 +197,4 @@ def _device_types(model: nn.Module) -> list[str]:
     return sorted({"cpu", *(parameter.device.type for parameter in model.parameters())} - {"meta"})
 
 
-STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, SPEC, AUTOCAST), every_rank=True)
+STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, UNREAD, SPEC, AUTOCAST), every_rank=True)

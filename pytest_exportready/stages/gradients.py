@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.graph.nodes import calls, source
 from pytest_exportready.names import counted, few
+from pytest_exportready.operators.observed import operator_name
+from pytest_exportready.operators.registration import autograd
 from pytest_exportready.proof.global_state import global_state_kept
 from pytest_exportready.proof.gradients import Gradients, gradients
 from pytest_exportready.proof.tolerance import Tolerance, compare
@@ -25,6 +29,7 @@ RUN = Rule(
     "gradients_exist",
     "A program that will be trained on (trainable=True) must run backward wherever the module does.",
 )
+_UNREGISTERED = re.compile(r"Trying to backward through ([\w.]+) but no autograd formula")
 _RELATIVE = 1e-3  # of the rms of a gradient: wrong formulas are off by more, summation order by less
 _RELATIVE_HALF = 0.1
 
@@ -36,6 +41,10 @@ def run(trial: Trial) -> Iterator[Finding]:
     try:
         expected = trial.truth.gradients(call, case.loss)
     except Exception as error:
+        unregistered = _UNREGISTERED.search(str(error))
+        if unregistered:
+            yield _without_backward(trial, unregistered[1])
+            return
         raise SkipStage(f"the module itself gives no gradients in eval mode: {exception_text(error)}") from error
     module = trial.program.module()
     try:
@@ -45,6 +54,17 @@ def run(trial: Trial) -> Iterator[Finding]:
         yield RUN.error("", f"backward through the program raised {exception_text(error)}", _registration(expected))
         return
     yield from _compare(trial, expected, given)
+
+
+def _without_backward(trial: Trial, name: str) -> Finding:
+    """The module itself cannot be trained through this custom operator of the program."""
+    assert trial.program is not None
+    node = next((node for node in calls(trial.program) if str(node.target) == name), None)
+    file, line = source(node) if node is not None else ("", 0)
+    operator = operator_name(node.target) if node is not None else name
+    message = f"the custom operator {operator} has no backward: neither the module nor the program can be trained on"
+    fix = autograd(node.target) if node is not None else "torch.library.register_autograd(...)"
+    return RUN.error(operator, message, fix, file=file, line=line)
 
 
 def _compare(trial: Trial, expected: Gradients, given: Gradients) -> Iterator[Finding]:

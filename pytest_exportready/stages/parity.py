@@ -11,6 +11,8 @@ from torch import nn
 
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.graph.nodes import operator_name, owner, source
+from pytest_exportready.proof.baked import baked_at
 from pytest_exportready.proof.pytree import flatten, map_tensors
 from pytest_exportready.proof.tolerance import Comparison, Tolerance, compare
 from pytest_exportready.proof.truth import Call
@@ -36,6 +38,12 @@ NOT_VACUOUS = Rule(
     "A comparison must be able to fail. An all-zero output and the output for another input have to be rejected "
     "by the same comparison (to the bit, or within the tolerance); where they are accepted, agreement proves "
     "nothing.",
+)
+
+
+_KEPT = (
+    "compute it with torch operators, or make what is called there one: "
+    '@torch.library.custom_op("mylib::name", mutates_args=()) and register_fake'
 )
 
 
@@ -122,10 +130,16 @@ def _compare(
     try:
         given = trial.running.sequence(calls)
     except Exception as error:
-        file, line = user_place(error)
-        message = f"the program ({trial.mode}) fails on {what}, where the module runs: {exception_text(error)}"
+        failed = trial.running.failing(calls)
+        file, line = source(failed) if failed is not None else user_place(error)
+        at = f" at {operator_name(failed)}" if failed is not None else ""
+        message = f"the program ({trial.mode}) fails on {what}{at}, where the module runs: {exception_text(error)}"
         yield RUNS.error(
-            "", message, "look at what forward does there that the trace could not see", file=file, line=line
+            owner(failed) if failed is not None else "",
+            message,
+            "look at what forward does there that the trace could not see",
+            file=file,
+            line=line,
         )
         return True
     for number, (expected, actual) in enumerate(zip(answers, given, strict=True)):
@@ -133,10 +147,16 @@ def _compare(
         results.append(result)
         if not result.agree:
             call = f", call {number + 1} of {len(calls)}" if len(calls) > 1 else ""
+            example = (trial.case.args, trial.case.kwargs)
+            baked = baked_at(trial.truth.module, example, calls[number], strict=trial.mode == "strict")
+            why, (file, line) = baked or ("", ("", 0))
             yield AGREES.error(
                 result.where,
-                f"the program ({trial.mode}) and the trained module disagree on {what}{call}: {result.problem}",
-                _advice(trial),
+                f"the program ({trial.mode}) and the trained module disagree on {what}{call}: {result.problem}"
+                + f"; {why}" * bool(why),
+                _KEPT if why else _advice(trial),
+                file=file,
+                line=line,
             )
             return True
     return False

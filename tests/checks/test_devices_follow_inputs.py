@@ -49,6 +49,9 @@ FAULTS: dict[str, Callable[[Net, torch.Tensor], torch.Tensor]] = {
     "to a device by name": lambda net, x: net.lin(x) + x.to("cpu"),
     "hard-coded": lambda net, x: on_the_spot(net.lin(x)),
     "made outside": lambda net, x: net.lin(x) + GLOBAL,
+    "behind a count": lambda net, x: x + torch.nonzero(x).shape[0] + torch.arange(2),
+    "behind a number": lambda net, x: x[: int(x.sum())] + torch.ones(2),
+    "behind a selection": lambda net, x: net.lin(x[x[:, 0] > 0]) + torch.ones(2),
     "indexed itself": lambda net, x: torch.ones(9, 2)[x[:, 0].long()],
 }
 
@@ -61,6 +64,8 @@ HEALTHY: dict[str, Callable[[Net, torch.Tensor], torch.Tensor]] = {
     "moved along": lambda net, x: net.lin(x) + torch.tensor([0.5, 2.0]).to(x.device),
     "there and back": lambda net, x: net.lin(x.cpu().round().to(x.device)),
     "library layers": lambda net, x: net.gru(x.unsqueeze(0))[0],
+    "counted": lambda net, x: net.lin(x) + torch.nonzero(x).sum() + x.unique().sum() + int(x.sum()),
+    "selected": lambda net, x: net.lin(x[x[:, 0] > 0]) + x.new_zeros(2),
     "in the constructor's list": lambda net, x: net.lin(x) + 1,
 }
 
@@ -103,6 +108,20 @@ def test_up_to_a_branch_on_values_it_is_judged() -> None:
         return x if x.sum() > 0 else x + torch.zeros(2)
 
     assert len(judge(Net(do))) == 1
+
+
+def test_a_loop_that_values_would_end_is_left() -> None:
+    def do(net: Net, x: torch.Tensor) -> torch.Tensor:
+        while (x > 0).any():
+            x = x - 1
+        return x + torch.ones(2)
+
+    assert judge(Net(do)) == []
+
+
+def test_the_same_kind_of_device_under_another_index_is_judged() -> None:
+    assert len(judge(Net(FAULTS["arange"]), target="cpu:1")) == 1
+    assert judge(Net(FAULTS["arange"]), target="cpu:0") == []
 
 
 def test_a_model_without_a_faithful_copy_is_left_alone() -> None:

@@ -36,7 +36,7 @@ def _findings(check: Check, subject: Subject) -> list[Finding]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.export.export(subject.model, subject.args, dict(subject.kwargs))
-        found = list(check.inspect_program(program))
+        found = list(check.inspect_program(program, subject))
     return found
 
 

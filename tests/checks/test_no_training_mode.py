@@ -121,7 +121,8 @@ def export(function: object, strict: bool = False) -> list[Finding]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return list(inspect_program(torch.export.export(Model().eval(), (torch.ones(2, 3, 4),), strict=strict)))
+        program = torch.export.export(Model().eval(), (torch.ones(2, 3, 4),), strict=strict)
+    return list(inspect_program(program, Subject(Model())))
 
 
 @pytest.mark.parametrize("strict", [False, True])

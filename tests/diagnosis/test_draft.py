@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from pytest_exportready.diagnosis import _draft
+from pytest_exportready.diagnosis import _affordable
 
 X = torch.ones(4, 3)
 
@@ -48,8 +48,13 @@ def test_the_line_that_makes_a_size_a_constant(diagnosed: Callable[..., Any]) ->
     assert (finding.file, finding.line) == (__file__, Fixed.forward.__code__.co_firstlineno + 1)
 
 
-def test_a_large_model_is_left_alone(diagnosed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_draft, "LARGEST", -1)
+@pytest.mark.parametrize("limit", ["PARAMETERS", "OPERATORS", "SECONDS"])
+def test_a_model_that_takes_long_is_left_alone(
+    limit: str, diagnosed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trace cannot be stopped: how long it would take is found out before."""
+    assert "the same at" in diagnosed(Twice().eval(), X).message
+    monkeypatch.setattr(_affordable, limit, -1)
     assert "the same at" not in diagnosed(Twice().eval(), X).message
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.nn import functional
 from torch.nn.parallel import DataParallel
 from torch.utils.checkpoint import checkpoint
 
@@ -75,6 +76,11 @@ def gradient(self: Any, x: Tensor) -> Tensor:
     return torch.autograd.grad(x.square().sum(), x)[0]
 
 
+def layer_gradient(self: Any, x: Tensor) -> Tensor:
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(self.linear(x).sum(), x, create_graph=True)[0]
+
+
 def written(self: Any, x: Tensor) -> Tensor:
     self.linear.weight.data = self.linear.weight.data * 2
     return self.linear(x)
@@ -124,6 +130,17 @@ KINDS = {
         "ER415", "ER415", "table[0] (meta)",
     ),
     "device of a factory": Kind(lambda: net(lambda s, x: x + torch.ones(4, device="meta")), "ER415", "ER415"),
+    "dtypes of a product": Kind(lambda: net(lambda s, x: x[None] @ s.linear.weight[None].half()), "ER416", "ER416"),
+    "dtypes of attention": Kind(
+        lambda: net(lambda s, x: functional.scaled_dot_product_attention(x[None], x[None].half(), x[None])),
+        "ER416", "ER416",
+    ),
+    "dtypes of a scatter": Kind(
+        lambda: net(lambda s, x: torch.zeros(3, 4).half().scatter(0, torch.zeros(1, 4).long(), x)), "ER416", "ER416"
+    ),
+    "dtype of a recurrent net": Kind(lambda: net(lambda s, x: s.part(x.double())[0], part=nn.GRU(4, 4)), "ER416", ""),
+    "dtype of indices": Kind(lambda: net(lambda s, x: s.part(x), part=nn.Embedding(4, 4)), "ER416", "ER416"),
+    "sorted tensors": Kind(lambda: net(lambda s, x: torch.stack(sorted(x.flatten().unbind()))), "ER401", "ER401"),
     "no fake kernel": Kind(lambda: net(lambda s, x: no_fake(x)), "ER417", "ER417", "exportready_test::no_fake"),
     "quantised": Kind(
         lambda: net(lambda s, x: x + torch.nested.nested_tensor([x, x]).to_padded_tensor(0.0)[0]), "ER417", "ER417"
@@ -136,6 +153,7 @@ KINDS = {
     "data of a parameter": Kind(lambda: net(written), "ER421", "", line=False),
     "new parameter": Kind(lambda: net(new_parameter), "", "ER421"),
     "gradients": Kind(lambda: net(gradient), "", "ER422"),
+    "gradients of a layer": Kind(lambda: net(layer_gradient), "ER422", "ER422", line=False),
     "branches of other dtypes": Kind(
         lambda: net(lambda s, x: torch.cond(x.sum() > 0, lambda t: t.double(), lambda t: t * 1, (x,))), "ER423", "ER423"
     ),

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from pytest_exportready.finding import Finding
 from pytest_exportready.readiness import Readiness, StageResult
-from pytest_exportready.report.run import Run
+from pytest_exportready.report.run import Run, TestResult
 from pytest_exportready.report.terminal import summary_lines, write_summary
 
 
@@ -93,3 +94,15 @@ def test_infos_are_counted(run: Run, count: int) -> None:
     lines = summary_lines(Run((replace(run.results[0], readiness=record),)))
     told = [line for line in lines if "note" in line]
     assert told == {0: [], 1: ["1 note in the report"], 3: ["3 notes in the report"]}[count]
+
+
+def test_a_patch_keeps_its_lines() -> None:
+    """So that it can be copied; any other fix is one line."""
+    patch = "--- net.py\n+++ net.py\n@@ -1 +1 @@\n-    y = a if c else b\n+    y = torch.where(c, a, b)"
+    findings = tuple(Finding("ER401", "rule", "error", "net", "branches", fix) for fix in (patch, "one\nline"))
+    stages = (StageResult("export", "failed"),)
+    result = TestResult("t.py::a", "t", "a", outcome="failed", readiness=Readiness("a", "plain", stages, findings))
+    lines = summary_lines(Run((result,)))
+    first = lines.index("  net: [ER401 rule] branches. Fix:")
+    assert lines[first + 1 : first + 6] == [f"  {line}" for line in patch.splitlines()]
+    assert lines[first + 6] == "  net: [ER401 rule] branches. Fix: one line"

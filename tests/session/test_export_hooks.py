@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch._dynamo  # noqa: F401  what a run in this process imports first is forgotten after it
 from user_project import Project
 
 CASES = """
@@ -13,6 +14,20 @@ class Branches(nn.Module):
     def forward(self, x):
         x = self.inner(x)
         return x if x.sum() > 0 else -x
+
+class Inner(nn.Module):
+    def forward(self, x):
+        return x + torch.zeros(3, device="meta") if torch.compiler.is_exporting() else x
+
+class Devices(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+    def forward(self, x):
+        return self.inner(x)
+
+@export_ready(stages=["export"], strict="both")
+def test_devices(): return Devices().eval(), (torch.randn(4, 3),)
 
 @export_ready(stages=["export"])
 def test_good(): return ready()
@@ -30,8 +45,8 @@ def test_what_the_hooks_get(project: Project) -> None:
 def pytest_exportready_graph_created(case, mode, program, nodes):
     print("CREATED", case, mode, type(program).__name__, [(n.target, n.module, len(n.stack)) for n in nodes])
 
-def pytest_exportready_export_failed(case, mode, error, module, stack):
-    print("FAILED", case, mode, type(error).__name__, module, stack[-1][1], len(stack))
+def pytest_exportready_export_failed(case, mode, error, module, stack, target, source_functions):
+    print("FAILED", case, mode, type(error).__name__, module, stack[-1][1], len(stack), target, source_functions)
 """,
         "conftest.py",
     )
@@ -42,7 +57,12 @@ def pytest_exportready_export_failed(case, mode, error, module, stack):
     result.stdout.fnmatch_lines_random(
         [
             "*CREATED test_cases.py::test_good non-strict ExportedProgram [[]('aten.linear.default', '', *",
-            f"*FAILED test_cases.py::test_bad non-strict GuardOnDataDependentSymNode  {line} 1*",
+            f"*FAILED test_cases.py::test_bad non-strict GuardOnDataDependentSymNode  {line} 1 *"
+            " [[]'Branches.forward'[]]*",
+            "*FAILED test_cases.py::test_devices non-strict FakeTensorDeviceMismatchError inner * 2 aten.add.Tensor "
+            "[[]'Devices.forward', 'Inner.forward'[]]*",
+            "*FAILED test_cases.py::test_devices strict TorchRuntimeError inner * 2 aten.add.Tensor "
+            "[[]'Devices.forward', 'Inner.forward'[]]*",
         ]
     )
 
@@ -52,7 +72,8 @@ def test_what_a_hook_raises_is_told_and_changes_nothing(raises: str, project: Pr
     project.write(CASES)
     project.write(f"import pytest\ndef pytest_exportready_graph_created(nodes):\n    {raises}\n", "conftest.py")
     project.run()
-    assert project.outcomes() == {"test_good": "passed", "test_bad": "failed at export"}
+    failed = dict.fromkeys(["test_bad", "test_devices"], "failed at export")
+    assert project.outcomes() == {"test_good": "passed", **failed}
     (finding,) = [f for f in project.results()["test_good"].readiness.findings if f.code == "ER131"]
     assert (finding.severity, finding.file, finding.line) == ("warning", "conftest.py", 3)
     assert "mine" in finding.message

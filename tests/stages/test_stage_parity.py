@@ -96,6 +96,23 @@ def test_a_program_that_fails_where_the_module_runs() -> None:
     assert "more_inputs[0]" in readiness.errors[0].message
 
 
+def test_a_program_that_fails_names_operator_module_and_line() -> None:
+    """A call that raised while the graph was made, and was caught, stays in the program."""
+
+    class Tries(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            try:
+                return x.view(7, 7)
+            except RuntimeError:
+                return x + 1
+
+    model = nn.Sequential(nn.Linear(3, 3), Tries()).eval()
+    (finding,) = export_ready_check(model, (torch.randn(4, 3),)).errors
+    assert (finding.code, finding.where) == ("ER502", "1")
+    assert (finding.file, finding.line) == (__file__, Tries.forward.__code__.co_firstlineno + 2)
+    assert "at aten::view" in finding.message
+
+
 VACUOUS = {
     "zeros": (lambda x: x * 0.0, "all-zero"),
     "integer zeros": (lambda x: (x > 5).long(), "all-zero"),

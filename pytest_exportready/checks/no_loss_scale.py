@@ -1,0 +1,96 @@
+"""The loss scale of mixed-precision training is no part of the program.
+
+``scaler.scale(...)`` in ``forward``, or a product with ``scaler.get_scale()``, belongs to the training step:
+``torch.export`` records the scale of that moment (65536 to begin with) as a number, the program agrees with the module,
+and what it returns is that many times too large. Looked for are products with the scale of a GradScaler that is about:
+``training_state["scaler"]``, an attribute of a module, a name in the file of a module's class. A scale held by a tensor
+can only come from the scaler; a plain number that is the same by chance (audio divides by 32768) is an error where the
+product is returned, elsewhere a warning. Without an enabled scaler any number is fine.
+
+Bad:  ``return self.scaler.scale(self.head(x))`` in ``forward``
+Good: ``scaler.scale(loss).backward()`` in the training loop
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import nn
+from torch.amp import GradScaler
+from torch.export import ExportedProgram
+
+from pytest_exportready.check import Check, Subject, nothing
+from pytest_exportready.checks.grad_scaler_cleared import scalers
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.graph.factors import factors
+from pytest_exportready.graph.nodes import operator_name, owner, source
+from pytest_exportready.module.wrappers import unwrap
+
+RULE = Rule("ER142", "no_loss_scale")
+
+
+def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Finding]:
+    scales = {scale: where for where, scale in _scales(subject) if scale not in (0.0, 1.0)}
+    if not scales:
+        return
+    inverses = {1.0 / scale: where for scale, where in scales.items()}
+    for factor in factors(program):
+        where = scales.get(factor.value) or inverses.get(factor.value)
+        if where:
+            file, line = source(factor.node)
+            tell = RULE.error if factor.returned or not factor.literal else RULE.warning
+            yield tell(
+                owner(factor.node),
+                f"{operator_name(factor.node)} by {factor.value:g}, the scale of the GradScaler {where}: "
+                "loss scaling is recorded as a number.",
+                "take the scale out of forward: scaler.scale(loss).backward() in the training step",
+                file=file,
+                line=line,
+            )
+
+
+def _scales(subject: Subject) -> Iterator[tuple[str, float]]:
+    for where, scaler in {**scalers(subject), **_in_files(unwrap(subject.model)[0])}.items():
+        if isinstance(scaler, Mapping):
+            scale = scaler.get("scale")
+        else:
+            scale = scaler.get_scale() if scaler.is_enabled() else None
+        if isinstance(scale, (int, float)):
+            yield where, float(scale)
+
+
+def _in_files(model: nn.Module) -> dict[str, GradScaler]:
+    """GradScalers that the files of the modules' classes name."""
+    files = {type(module).__module__ for module in model.modules()}
+    names = [vars(sys.modules[file]) for file in sorted(files) if file in sys.modules]
+    return {name: value for table in names for name, value in table.items() if isinstance(value, GradScaler)}
+
+
+class _Scaled(nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 1)
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.linear(x) * self.factor).mean()  # type: ignore[no-any-return]
+
+
+def _net(factor: float, *, enabled: bool = True) -> Subject:
+    scaler = GradScaler("cpu", enabled=enabled)
+    return Subject(_Scaled(factor).eval(), (torch.ones(1, 2),), training_state={"scaler": scaler})
+
+
+CHECK = Check(
+    rule=RULE,
+    inspect=nothing,
+    inspect_program=inspect_program,
+    good=(
+        lambda: _net(2.0),
+        lambda: _net(2.0**16, enabled=False),
+        lambda: Subject(_Scaled(2.0**16).eval(), (torch.ones(1, 2),)),
+    ),
+    bad=(lambda: _net(2.0**16), lambda: _net(2.0**-16)),
+)

@@ -1,0 +1,48 @@
+"""Whether a failed export may be tried again, in another way.
+
+A trace in this process cannot be stopped, so that what it takes is told beforehand, from one call of the module: a
+trace costs 2 to 4 ms an operator (torch 2.13 to 2.15, one core), and what runs on real data as long as the call.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pytest_exportready.diagnose import Failure
+from pytest_exportready.module.preserve import preserved
+from pytest_exportready.proof.global_state import global_state_kept
+from pytest_exportready.proof.truth import run
+from pytest_exportready.ranks.agreement import several_ranks
+from pytest_exportready.torch_internals import each_operator
+
+PARAMETERS = 50_000_000
+OPERATORS = 3_000  # about 10 s of tracing
+SECONDS = 2.0  # of one call
+
+
+class _TooMuch(Exception):
+    pass
+
+
+def affordable(failure: Failure) -> bool:
+    """False for a module that has more parameters, operators or seconds a call than that, or does not run. The call
+    that finds out ends at the limit. False too in one of several ranks, which would wait for each other in forward."""
+    case, module = failure.trial.case, failure.module
+    if several_ranks() or sum(parameter.numel() for parameter in module.parameters()) > PARAMETERS:
+        return False
+    left, until = OPERATORS, time.monotonic() + SECONDS
+
+    def count(operator: Any, args: Any, kwargs: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0 or time.monotonic() > until:
+            raise _TooMuch
+        return operator(*args, **kwargs)
+
+    try:
+        with preserved(module), global_state_kept(), each_operator(count):
+            run(module, [(case.args, case.kwargs)])
+    except Exception:
+        return False
+    return time.monotonic() <= until

@@ -1,0 +1,171 @@
+"""A patch for branches on tensor values, offered only with its proof.
+
+On inputs that take every way of every branch the patched module answers as the user's does, in eager mode and as the
+program that it exports to. Nothing is written to the user's file; the patched functions run under the protections of
+every other stage, and are put back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from typing import Any
+
+import torch
+
+from pytest_exportready.diagnose import Failure
+from pytest_exportready.diagnosis._affordable import affordable
+from pytest_exportready.finding import MESSAGE_LIMIT
+from pytest_exportready.module.preserve import Preserved
+from pytest_exportready.proof.dynamic import dynamic_shapes
+from pytest_exportready.proof.global_state import global_state_kept
+from pytest_exportready.proof.program import RunningProgram
+from pytest_exportready.proof.pytree import distinct, map_tensors
+from pytest_exportready.proof.tolerance import Tolerance, compare
+from pytest_exportready.proof.truth import Call, run
+from pytest_exportready.proof.variation import variations
+from pytest_exportready.source.edit import Edit, difference, edited, replaced
+from pytest_exportready.source.functions import Source
+from pytest_exportready.source.rewrite import CannotRewrite, choices, rewritten
+from pytest_exportready.source.suspects import Suspect
+
+_TAKEN = "_exportready_taken"
+_MOST, _SECONDS = 24, 10.0  # inputs that are tried to take both ways of every branch, and how long
+_SHIFTS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
+    lambda t: -t, lambda t: t.abs(), lambda t: -t.abs(), lambda t: t * 0, lambda t: t * 100, lambda t: t / 100,
+    lambda t: t + 10, lambda t: t - 10,
+)  # fmt: skip
+
+
+def proved_patch(failure: Failure) -> str:
+    """A unified diff of the user's file that makes the module exportable; empty where none is proved safe."""
+    try:
+        functions = _branches(failure)
+        patched = {source: edited(source, rewritten(sites)) for source, sites in functions.items()}
+        patch = _shown(patched)
+        return patch if patch and affordable(failure) and _proved(failure, functions, patched) else ""
+    except Exception:  # whatever the user's code or torch raises: there is no patch then
+        return ""
+
+
+def _branches(failure: Failure) -> dict[Source, list[Suspect]]:
+    """The branches that an export meets, by function; all of them stop it, and the one at its place did."""
+    found = [suspect for suspect in failure.suspects if suspect.what == "branch"]
+    met = [s for s in found if s.sure or (s.file, s.line) == failure.place]
+    if failure.place not in [(site.file, site.line) for site in met]:
+        raise CannotRewrite
+    spans = [(site.source, choice) for site in met for choice in choices([site])]
+    functions: dict[Source, list[Suspect]] = defaultdict(list)
+    for site in found:
+        inside = any(site.source is s and c.lineno <= site.line <= (c.end_lineno or 0) for s, c in spans)
+        if site in met or inside:
+            functions[site.source].append(site)
+    return functions
+
+
+def _shown(patched: dict[Source, list[str]]) -> str:
+    for context in (1, 0):
+        text = "\n".join(difference(source, lines, context) for source, lines in patched.items())
+        if len(text) <= MESSAGE_LIMIT:
+            return text
+    return ""
+
+
+def _proved(failure: Failure, functions: dict[Source, list[Suspect]], patched: dict[Source, list[str]]) -> bool:
+    module, state = failure.module, Preserved(failure.module)
+
+    def answer(call: Call) -> Any:
+        try:
+            return run(module, [call])[0]
+        finally:
+            state.restore()
+
+    with global_state_kept(), ExitStack() as stack:
+        try:
+            told = _answers(failure, functions, answer)
+            for source, lines in patched.items():
+                stack.enter_context(replaced(source, lines))
+            program = RunningProgram(_exported(failure))
+            return bool(told) and all(
+                compare(expected, actual, Tolerance()).agree
+                for call, expected in told
+                for actual in (answer(call), program.sequence([call])[0])
+            )
+        finally:
+            state.restore()
+
+
+def _answers(
+    failure: Failure, functions: dict[Source, list[Suspect]], answer: Callable[[Call], Any]
+) -> list[tuple[Call, Any]]:
+    """Inputs that between them take both ways of every branch, with the module's own answers; empty if none do."""
+    missing = {(site.file, site.line, way) for there in functions.values() for site in there for way in (False, True)}
+    found: list[tuple[Call, Any]] = []
+    with ExitStack() as stack:
+        taken: set[tuple[str, int, bool]] = set()
+        for source, there in functions.items():
+            stack.enter_context(_watched(source, there, taken))
+        until = time.monotonic() + _SECONDS
+        for call in islice(_inputs(failure), _MOST):
+            if time.monotonic() > until:
+                return []
+            taken.clear()
+            try:
+                expected = answer(call)
+            except Exception:
+                continue  # not every variation is an input that the module takes
+            if not found or missing & taken or len(found) < 3:
+                found.append((call, expected))
+            missing -= taken
+            if not missing and len(found) >= 3:
+                return found
+    return [] if missing else found
+
+
+def _inputs(failure: Failure) -> Iterator[Call]:
+    """The example, those that the user gave besides, fresh ones, and all of them negative, small, large, shifted."""
+    case = failure.trial.case
+    example: Call = (case.args, dict(case.kwargs))
+    yield example
+    yield from ((tuple(args), kwargs) for args, kwargs in case.more_inputs)
+    yield from (fresh for seed in (0, 1) for fresh in islice(variations(example, seed), 1))
+    for shift in _SHIFTS:
+        moved = map_tensors(lambda t: shift(t) if t.is_floating_point() else t, distinct(example))  # noqa: B023
+        yield moved[0], moved[1]
+    yield from (fresh for seed in range(2, _MOST) for fresh in variations(example, seed))
+
+
+@contextmanager
+def _watched(source: Source, sites: list[Suspect], taken: set[tuple[str, int, bool]]) -> Iterator[None]:
+    """Within the block ``taken`` gets ``(file, line, way)`` of each branch that the user's own function takes."""
+    name = f"{_TAKEN}_{source.first}"
+    tests = [choice.test for choice in choices(sites)]
+    edits = [
+        Edit(first.start, first.end, f"{name}({number}, {first.text})")
+        for number, first in enumerate(Edit.of(test, test, [test]) for test in tests)
+    ]
+
+    def note(number: int, test: Any) -> bool:
+        way = bool(test)
+        taken.add((sites[number].file, sites[number].line, way))
+        return way
+
+    names = source.function.__globals__
+    names[name] = note
+    try:
+        with replaced(source, edited(source, edits)):
+            yield
+    finally:
+        del names[name]
+
+
+def _exported(failure: Failure) -> torch.export.ExportedProgram:
+    case, options = failure.trial.case, failure.trial.options
+    call = (case.args, dict(case.kwargs))
+    args, kwargs = distinct(call)
+    shapes = dynamic_shapes(failure.module, call, options)
+    strict = failure.trial.mode == "strict"
+    return torch.export.export(failure.module, args, kwargs, dynamic_shapes=shapes, strict=strict)

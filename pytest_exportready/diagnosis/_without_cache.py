@@ -1,0 +1,68 @@
+"""How to keep a cache of keys and values out of the outputs: an argument where that was tried, else a wrapper."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from pytest_exportready.diagnose import Failure
+from pytest_exportready.finding import MESSAGE_LIMIT
+from pytest_exportready.proof.pytree import named_leaves
+
+_LEAVES = (torch.Tensor, bool, int, float, str, type(None))
+
+
+def without_cache(failure: Failure) -> str:
+    """The fix: ``use_cache=False`` if forward takes it and then gives no cache, and a wrapper fitted to the outputs."""
+    case = failure.trial.case
+    output = _answer(failure, {**case.kwargs, "use_cache": False})
+    if output is not None and not _unknown(output):
+        fix = (
+            'give example_kwargs={..., "use_cache": False}; config.use_cache=False does not reach a decoder with a '
+            "config of its own, as in T5"
+        )
+        wrapper = _wrapper(failure, output, argument=True)
+    else:
+        fix = "set config.use_cache=False in every part of the model that has a config"
+        wrapper = _wrapper(failure, _answer(failure, dict(case.kwargs)), argument=False)
+    whole = f"{fix}. Or wrap the model:\n{wrapper}"
+    return whole if len(whole) <= MESSAGE_LIMIT else f"{fix}, or wrap the model and return the tensors that you need"
+
+
+def _answer(failure: Failure, kwargs: dict[str, Any]) -> Any:
+    try:
+        return failure.trial.truth.answer((failure.trial.case.args, kwargs))
+    except Exception:  # it does not take the argument
+        return None
+
+
+def _unknown(output: Any) -> bool:
+    return not all(isinstance(leaf, _LEAVES) for _, leaf in named_leaves(output))
+
+
+def _wrapper(failure: Failure, output: Any, *, argument: bool) -> str:
+    case = failure.trial.case
+    try:
+        names = list(inspect.signature(failure.module.forward).parameters)[: len(case.args)]
+    except (TypeError, ValueError):
+        names = []
+    names = names if len(names) == len(case.args) else [f"input{n}" for n in range(len(case.args))]
+    given = [*names, *(f"{name}={name}" for name in case.kwargs), *["use_cache=False"] * argument]
+    return (
+        "class ForExport(torch.nn.Module):\n"
+        "    def __init__(self, model): super().__init__(); self.model = model\n"
+        f"    def forward(self, {', '.join([*names, *case.kwargs])}):\n"
+        f"        output = self.model({', '.join(given)})\n"
+        f"        return output[{_tensor_of(output)!r}]"
+    )
+
+
+def _tensor_of(output: Any) -> Any:
+    """Name or position of the first part of an output that holds tensors only."""
+    parts = (
+        output.items() if isinstance(output, Mapping) else enumerate(output if type(output) in (tuple, list) else ())
+    )
+    return next((name for name, part in parts if part is not None and not _unknown(part)), 0)

@@ -38,17 +38,24 @@ if TYPE_CHECKING:
         assert_weights_read_directly as assert_weights_read_directly,
     )
     from pytest_exportready.case import ExportCase as ExportCase, export_ready as export_ready
+    from pytest_exportready.dynamic_batch.adapter import make_batch_dynamic as make_batch_dynamic
+    from pytest_exportready.dynamic_batch.refusal import NotBatchDynamic as NotBatchDynamic
     from pytest_exportready.finding import Finding as Finding
+    from pytest_exportready.graph.devices import DeviceBaked as DeviceBaked, purify_devices as purify_devices
+    from pytest_exportready.graph.precision.report import precision_report as precision_report
+    from pytest_exportready.graph.precision.rewriting import to_precision as to_precision
     from pytest_exportready.prepare import prepare_for_export as prepare_for_export
     from pytest_exportready.ranks.mismatch import RankMismatchError as RankMismatchError
     from pytest_exportready.readiness import Readiness as Readiness
-    from pytest_exportready.runner import export_ready_check as export_ready_check
+    from pytest_exportready.ready_check import export_ready_check as export_ready_check
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "DeviceBaked": "graph.devices",
     "ExportCase": "case",
     "Finding": "finding",
+    "NotBatchDynamic": "dynamic_batch.refusal",
     "RankMismatchError": "ranks.mismatch",
     "Readiness": "readiness",
     "assert_autocast_regions_fit": "assertions",
@@ -78,8 +85,12 @@ _HOME = {
     "assert_values_finite": "assertions",
     "assert_weights_read_directly": "assertions",
     "export_ready": "case",
-    "export_ready_check": "runner",
+    "export_ready_check": "ready_check",
+    "make_batch_dynamic": "dynamic_batch.adapter",
+    "precision_report": "graph.precision.report",
     "prepare_for_export": "prepare",
+    "purify_devices": "graph.devices",
+    "to_precision": "graph.precision.rewriting",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

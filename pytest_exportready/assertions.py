@@ -116,7 +116,7 @@ def assert_export_ready(model: nn.Module, example_inputs: tuple[Any, ...], **arg
     arguments: as for ``export_ready_check``.
     """
     __tracebackhide__ = True
-    from pytest_exportready.runner import export_ready_check
+    from pytest_exportready.ready_check import export_ready_check
 
     readiness = export_ready_check(model, example_inputs, **arguments)
     if not readiness.ready:

@@ -14,6 +14,9 @@ OPTIONS = pytest.StashKey["Options"]()
 _VALUES = {
     "junit": ("exportready/junit.xml", "where to write the JUnit file"),
     "html": ("exportready/report.html", "where to write the HTML page"),
+    "cache": ("off", "results of earlier runs of the same programs: off, read (found, not kept) or on"),
+    "cache-dir": (".exportready_cache", "where these results are kept"),
+    "cache-mib": ("256", "how large that folder may grow"),
     "reference-models": ("auto", "run the reference models: auto (when no paths are given), always or never"),
 }
 
@@ -22,12 +25,16 @@ _VALUES = {
 class Options:
     """enabled: ``--export-ready`` was given. junit, html: absolute paths of the reports.
 
+    cache: ``off``, ``read`` or ``on``; cache_dir: an absolute path; cache_bytes: the most it may hold.
     reference_models: ``auto``, ``always`` or ``never``.
     """
 
     enabled: bool
     junit: Path
     html: Path
+    cache: str
+    cache_dir: Path
+    cache_bytes: int
     reference_models: str
 
 
@@ -58,6 +65,9 @@ def read_options(config: pytest.Config) -> Options:
         enabled=bool(config.getini("export_ready") if enabled is None else enabled),
         junit=where / value("junit"),
         html=where / value("html"),
+        cache=value("cache"),
+        cache_dir=where / value("cache-dir"),
+        cache_bytes=_mebibytes(value("cache-mib")),
         reference_models=value("reference-models"),
     )
     if options.enabled:
@@ -65,11 +75,20 @@ def read_options(config: pytest.Config) -> Options:
     return options
 
 
+def _mebibytes(given: str) -> int:
+    """Bytes; -1 for what is no positive number of MiB, to be refused when the plugin is enabled."""
+    return int(given) << 20 if given.isdecimal() and int(given) else -1
+
+
 def _check(options: Options) -> None:
     if options.reference_models not in ("auto", "always", "never"):
         raise pytest.UsageError(
             f"--export-ready-reference-models={options.reference_models}: accepted are auto, always and never"
         )
+    if options.cache not in ("off", "read", "on"):
+        raise pytest.UsageError(f"--export-ready-cache={options.cache}: accepted are off, read and on")
+    if options.cache_bytes < 0:
+        raise pytest.UsageError("--export-ready-cache-mib: accepted is a whole number of MiB, 1 at the least")
     for name, path in (("junit", options.junit), ("html", options.html)):
         if os.path.exists(path) and not os.path.isfile(path):
             raise pytest.UsageError(f"--export-ready-{name}={path}: is not a file. Fix: name a file to write")

@@ -19,6 +19,7 @@ class StageResult:
     mode: ``non-strict`` or ``strict`` for the stages that follow an export, else empty.
     reason: why it was skipped or why the runner failed.
     seconds: wall time. facts: what was measured, plain JSON (largest error, sizes tried, ...).
+    cached: when it was proved, where it is the result of an earlier run; empty for one of this run.
     """
 
     name: str
@@ -27,6 +28,7 @@ class StageResult:
     mode: str = ""
     reason: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
+    cached: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_exportready.case import ALWAYS, CaseOptions, ExportCase, as_case, case_options
+from pytest_exportready.case import ALWAYS, CaseOptions, ExportCase
 from pytest_exportready.check import Subject, all_checks, nothing
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import Outcome, Readiness, StageResult
 from pytest_exportready.scenario import CannotTrain, all_scenarios
-from pytest_exportready.stage import SkipStage, Stage, StageInfrastructure, Trial, all_stages
+from pytest_exportready.stage import (
+    Memory,
+    SkipStage,
+    Stage,
+    StageInfrastructure,
+    Trial,
+    Unremembered,
+    all_stages,
+)
 from pytest_exportready.text import exception_text
 
 if TYPE_CHECKING:
-    from torch import nn
     from torch.export import ExportedProgram
 
 UNTRAINED = Rule(
@@ -25,6 +33,12 @@ UNTRAINED = Rule(
     "case_trains",
     "The scenario could not train the case. By default the case is then judged as it was returned, and this is a "
     "warning; a scenario asked for by name has to train it.",
+)
+UNREMEMBERED = Rule(
+    "ER105",
+    "case_can_be_cached",
+    "With --export-ready-cache a case is proved anew in each run when something in it cannot be told from another of "
+    "its kind: an input, or an attribute of a module, of a class that pickle knows nothing of. It is no fault.",
 )
 TO_COME = 10.0  # seconds within which all ranks begin to compare themselves
 Watch = Callable[[str], None]
@@ -47,6 +61,7 @@ def judge(
     together: float = TO_COME,
     watch: Watch = lambda stage: None,
     exported: Exported = lambda trial: (),
+    memory: Memory | None = None,
 ) -> Readiness:
     """The verdict on ``case``, trained under ``scenario``; leaves the case's model as it was.
 
@@ -56,26 +71,30 @@ def judge(
     together: seconds within which all ranks come to be compared, where torch.distributed has several; 0: no comparison.
     watch: called with the name of each stage as it begins.
     exported: called after each export with its trial, which has the program or the error; what it finds is told.
+    memory: what is asked for earlier results of the stages behind an export, and told of those that passed.
     """
     from pytest_exportready.module.preserve import preserved
     from pytest_exportready.proof.global_state import global_state_kept
     from pytest_exportready.proof.truth import Truth
+    from pytest_exportready.ranks.agreement import several_ranks
     from pytest_exportready.stages._source_lines import lines_told
 
     started = time.perf_counter()
-    run = _Run(case, options, watch, lead, exported)
+    run = _Run(case, options, watch, lead, exported, memory if lead else None)
     with preserved(case.model), global_state_kept():
         facts: dict[str, Any] = {}
         run.stage("train", lambda: run.train(scenario, required, facts), facts=facts)
         run.stage("inspect", run.inspect)
-        if together and run.several_ranks():
+        if together and several_ranks():
             compared: dict[str, Any] = {}
             run.stage("ranks", lambda: run.ranks(together, compared), facts=compared)
         for mode in options.modes:
             trial = Trial(case, options, mode, Truth(case.model))
-            for stage_name, stage in all_stages().items():
-                if stage.asked(case) and (stage.every_mode or mode == options.modes[0]):
-                    run.proof(stage_name, stage, trial)
+            asked = {
+                n: s for n, s in all_stages().items() if s.asked(case) and (s.every_mode or mode == options.modes[0])
+            }
+            run.proofs({name: stage for name, stage in asked.items() if not stage.after}, trial)
+            run.remembered({name: stage for name, stage in asked.items() if stage.after}, trial)
             if mode == options.modes[0]:
                 run.findings += [finding.at("export") for finding in lines_told(trial)]
             run.prepared = run.prepared or trial.prepared
@@ -97,8 +116,17 @@ class _Blocked(SkipStage):
 class _Run:
     """What has been found so far about one case."""
 
-    def __init__(self, case: ExportCase, options: CaseOptions, watch: Watch, lead: bool, exported: Exported) -> None:
+    def __init__(
+        self,
+        case: ExportCase,
+        options: CaseOptions,
+        watch: Watch,
+        lead: bool,
+        exported: Exported,
+        memory: Memory | None,
+    ) -> None:
         self.case, self.options, self.watch, self.lead, self.exported = case, options, watch, lead, exported
+        self.memory = memory
         self.wanted = _with_needed(options.stages)
         self.stages: list[StageResult] = []
         self.blocked: set[tuple[str, str]] = set()  # stages, with their mode, that nothing may build on
@@ -190,11 +218,6 @@ class _Run:
         stated = {f.name: getattr(self.case, f.name) for f in fields(Subject) if f.name != "strict"}
         return Subject(**stated, strict="strict" in self.options.modes)
 
-    def several_ranks(self) -> bool:
-        from pytest_exportready.ranks.agreement import several_ranks
-
-        return several_ranks()
-
     def ranks(self, seconds: float, facts: dict[str, Any]) -> Iterable[Finding]:
         from pytest_exportready.proof.tolerance import Tolerance
         from pytest_exportready.ranks.agreement import NotTogether, disagreements
@@ -205,10 +228,40 @@ class _Run:
         except NotTogether as reason:
             raise SkipStage(str(reason)) from reason
 
-    def proof(self, name: str, stage: Stage, trial: Trial) -> None:
-        mode = trial.mode if stage.every_mode else ""
-        trial.facts = {}
-        self.stage(name, lambda: self._prove(name, stage, trial), mode, trial.facts)
+    def proofs(self, stages: Mapping[str, Stage], trial: Trial) -> None:
+        for name, stage in stages.items():
+            mode = trial.mode if stage.every_mode else ""
+            trial.facts = {}
+            self.stage(name, partial(self._prove, name, stage, trial), mode, trial.facts)
+
+    def remembered(self, stages: Mapping[str, Stage], trial: Trial) -> None:
+        """``proofs`` of stages that come after others, unless their results are known from an earlier run."""
+        if self.memory is None or trial.program is None or self.blocked:
+            self.proofs(stages, trial)
+            return
+        self.watch("cache")
+        try:
+            known = self.memory.recall(trial)
+        except Unremembered as reason:
+            self.tell(UNREMEMBERED.info("", f"nothing of this case is cached: {reason}"))
+            self.proofs(stages, trial)
+            return
+        if known.keys() == stages.keys():
+            for result, findings in known.values():
+                self.stages.append(result)
+                self.findings += map(self._judged, findings)
+        else:
+            had, found = len(self.stages), len(self.findings)
+            self.proofs(stages, trial)
+            new, told = self.stages[had:], self.findings[found:]
+            if all(result.outcome in ("passed", "skipped") for result in new):
+                of = {result.name: tuple(f for f in told if f.stage == result.name) for result in new}
+                self.memory.keep(trial, {result.name: (result, of[result.name]) for result in new})
+        for problem in self.memory.problems():
+            self.tell(UNREMEMBERED.warning("", f"the cache: {problem}", "remove the folder if this goes on"))
+
+    def tell(self, finding: Finding) -> None:
+        self.findings.append(self._judged(finding.at("export")))
 
     def _prove(self, name: str, stage: Stage, trial: Trial) -> Iterable[Finding]:
         if self.wanted and name not in self.wanted:
@@ -248,48 +301,3 @@ def _with_needed(names: Sequence[str]) -> set[str]:
         if name in wanted:
             wanted.update(stage.after)
     return wanted
-
-
-def known_codes() -> set[str]:
-    """Every code that a finding can have."""
-    from pytest_exportready.diagnose import UNCLASSIFIED, all_diagnoses
-    from pytest_exportready.ranks.rules import RULES
-    from pytest_exportready.stages._source_lines import RULE as SOURCE
-
-    rules = [SOURCE, *RULES, *(check.rule for check in all_checks().values())]
-    rules += [rule for stage in all_stages().values() for rule in stage.rules]
-    rules += [UNTRAINED, UNCLASSIFIED, *(d.rule for d in all_diagnoses().values())]
-    return {rule.code for rule in rules}
-
-
-def export_ready_check(
-    model: nn.Module,
-    example_inputs: tuple[Any, ...],
-    *,
-    example_kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
-    dynamic_batch: bool = False,
-    strict: bool | str = False,
-    skip_ddp_validation: bool = False,
-    tolerance: Mapping[str, float] | None = None,
-    stages: Sequence[str] | None = None,
-    **knowledge: Any,
-) -> Readiness:
-    """Is ``model``, as it came out of training, ready for torch.export? Nothing is trained; the model is
-    left as it was.
-
-    example_inputs, example_kwargs: inputs of ``model.forward``. dynamic_shapes: torch.export's own form.
-    strict: False (non-strict export), True, or ``"both"``. skip_ddp_validation: do not look for wrappers and
-    hooks of distributed training, nor compare the ranks; the proofs are made on the module under the wrapper all the
-    same.
-    knowledge: the other fields of ExportCase by name (``more_inputs``, ``checkpoint``, ``golden``, ...).
-
-    Raises CaseError for arguments that cannot be understood. Returns a Readiness; print it for the overview.
-    """
-    case = as_case(ExportCase(model, example_inputs, example_kwargs or {}, **knowledge))
-    arguments = {"dynamic_shapes": dynamic_shapes, "dynamic_batch": dynamic_batch, "strict": strict,
-                 "tolerance": tolerance, "stages": stages}  # fmt: skip
-    options = case_options(arguments, scenarios=(), stages=all_stages(), codes=())
-    if skip_ddp_validation:
-        options = replace(options, ignore=("ER303",), reason="skip_ddp_validation=True")
-    return judge(case, options, name=type(model).__name__, together=0.0 if skip_ddp_validation else TO_COME)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_exportready.case import CaseOptions, ExportCase, Mode
 from pytest_exportready.discover import discover
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.readiness import StageResult
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -76,6 +77,29 @@ class Stage:
     every_mode: bool = True
     every_rank: bool = False
     asked: Callable[[ExportCase], bool] = lambda case: True
+
+
+Proved = tuple[StageResult, tuple[Finding, ...]]
+"""What one stage came to and what it found."""
+
+
+class Unremembered(Exception):
+    """Raised by a Memory for a case that it cannot tell from another like it; the message is the reason."""
+
+
+class Memory(Protocol):
+    """What was proved before, about programs that are the same in everything that counts."""
+
+    def recall(self, trial: Trial) -> Mapping[str, Proved]:
+        """By name, the stages behind the export of ``trial``; empty when this program was not met before. Raises
+        Unremembered.
+        """
+
+    def keep(self, trial: Trial, proved: Mapping[str, Proved]) -> None:
+        """Remember these stages."""
+
+    def problems(self) -> list[str]:
+        """What was not as it should be since this was last asked: corrupt entries, a full disk."""
 
 
 @cache

@@ -159,6 +159,17 @@ def draft_failures(program: ExportedProgram) -> list[tuple[str, str, int, list[s
     return found
 
 
+def fake_mode() -> tuple[AbstractContextManager[Any], Callable[[torch.Tensor], torch.Tensor]]:
+    """A mode in which operators compute shapes and dtypes without data, and what makes a tensor one of its own.
+
+    The class has no public name; meta tensors forget the device, and what is created on the CPU does not fit them.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    mode = FakeTensorMode()
+    return mode, lambda tensor: mode.from_tensor(tensor, static_shapes=True)
+
+
 def program_guards(program: ExportedProgram) -> list[str]:
     """Guards of a program as Python expressions, such as ``L['x'].size()[0] % 2 == 0``; empty if unknown.
 

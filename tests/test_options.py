@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ def options(pytester: pytest.Pytester, *args: str) -> Options:
 
 def test_defaults(pytester: pytest.Pytester) -> None:
     where = pytester.path / "exportready"
-    assert options(pytester) == Options(False, where / "junit.xml", where / "report.html", "auto")
+    kept = "off", pytester.path / ".exportready_cache", 256 << 20
+    assert options(pytester) == Options(False, where / "junit.xml", where / "report.html", *kept, "auto")
 
 
 def test_paths_are_relative_to_where_pytest_was_called(
@@ -23,7 +25,8 @@ def test_paths_are_relative_to_where_pytest_was_called(
     pytester.makeini("[pytest]\nexport_ready_junit = a.xml")
     monkeypatch.chdir(folder)
     got = options(pytester, "--export-ready", f"--export-ready-html={tmp_path}/b.html")
-    assert got == Options(True, folder / "a.xml", tmp_path / "b.html", "auto")
+    kept = "off", folder / ".exportready_cache", 256 << 20
+    assert got == Options(True, folder / "a.xml", tmp_path / "b.html", *kept, "auto")
 
 
 native_toml = pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 reads [tool.pytest]")
@@ -32,8 +35,11 @@ export_ready = true
 export_ready_junit = j.xml
 export_ready_html = h.html
 export_ready_reference_models = never
+export_ready_cache = read
+export_ready_cache_dir = kept
+export_ready_cache_mib = 2
 """
-TOML = INI.replace("= j.xml", "= 'j.xml'").replace("= h.html", "= 'h.html'").replace("= never", "= 'never'")
+TOML = re.sub(r"= (?!true)(\S+)", r"= '\1'", INI)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,8 @@ TOML = INI.replace("= j.xml", "= 'j.xml'").replace("= h.html", "= 'h.html'").rep
 def test_ini_twins(pytester: pytest.Pytester, name: str, text: str) -> None:
     (pytester.path / name).write_text(text)
     got = options(pytester)
-    assert got == Options(True, pytester.path / "j.xml", pytester.path / "h.html", "never")
+    kept = "read", pytester.path / "kept", 2 << 20
+    assert got == Options(True, pytester.path / "j.xml", pytester.path / "h.html", *kept, "never")
     assert options(pytester, "--export-ready-reference-models=always").reference_models == "always"
 
 
@@ -66,6 +73,8 @@ def test_addopts(pytester: pytest.Pytester) -> None:
         ("--export-ready-junit=/dev/null", "is not a file"),
         ("--export-ready-html=/dev/null/page/report.html", "/dev/null is no folder"),
         ("--export-ready-junit=exportready/report.html", "give two files"),
+        ("--export-ready-cache=yes", "accepted are off, read and on"),
+        ("--export-ready-cache-mib=0", "whole number of MiB"),
     ],
 )
 def test_a_value_that_cannot_be_is_a_usage_error(pytester: pytest.Pytester, arg: str, told: str) -> None:

@@ -13,8 +13,10 @@ import pytest_exportready
 from pytest_exportready.case import ACCEPTED, ExportCase
 
 NAMES = [
+    "DeviceBaked",
     "ExportCase",
     "Finding",
+    "NotBatchDynamic",
     "RankMismatchError",
     "Readiness",
     "__version__",
@@ -46,7 +48,11 @@ NAMES = [
     "assert_weights_read_directly",
     "export_ready",
     "export_ready_check",
+    "make_batch_dynamic",
+    "precision_report",
     "prepare_for_export",
+    "purify_devices",
+    "to_precision",
 ]
 PARAMETERS = {
     "export_ready_check": "model example_inputs example_kwargs dynamic_shapes dynamic_batch strict skip_ddp_validation "

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -21,12 +20,12 @@ _WAIT = 5.0  # seconds for the one that is tidying up
 class Store:
     """Entries under ``folder``, at most ``largest`` bytes in all: those not used for longest go first.
 
-    Nothing in it is trusted: an entry that does not hold what its own checksum says is dropped with a warning, and a
-    folder that cannot be written (full, read-only) costs a warning, never the run. Entries are plain JSON.
+    Nothing in it is trusted: an entry that does not hold what its own checksum says is dropped, and a folder that
+    cannot be written (full, read-only) is no error: ``tell`` is called with a line about it. Entries are plain JSON.
     """
 
-    def __init__(self, folder: Path, largest: int = LARGEST) -> None:
-        self.folder, self.largest = folder, largest
+    def __init__(self, folder: Path, largest: int = LARGEST, tell: Callable[[str], object] = lambda text: None) -> None:
+        self.folder, self.largest, self.tell = folder, largest, tell
 
     def get(self, key: str) -> Mapping[str, Any] | None:
         """The entry for ``key``, which now counts as used; None if there is none, or it is corrupt."""
@@ -40,10 +39,10 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            warnings.warn(f"export-ready cache: {path} cannot be read ({error.strerror})", stacklevel=2)
+            self.tell(f"{path} cannot be read ({error.strerror})")
             return None
         except (ValueError, KeyError, TypeError) as error:
-            warnings.warn(f"export-ready cache: {path} is corrupt and was dropped ({error})", stacklevel=2)
+            self.tell(f"the corrupt entry {path.name} was dropped ({error})")
             path.unlink(missing_ok=True)
             return None
         return content
@@ -54,6 +53,7 @@ class Store:
         text = json.dumps({"checksum": _checksum(key, content), "content": content})
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / ".gitignore").write_text("*\n")
             with NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False) as file:
                 try:
                     file.write(text)
@@ -64,7 +64,7 @@ class Store:
                     raise
             self._tidy()
         except OSError as error:
-            warnings.warn(f"export-ready cache: {path} cannot be written ({error.strerror})", stacklevel=2)
+            self.tell(f"{path} cannot be written ({error.strerror})")
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"

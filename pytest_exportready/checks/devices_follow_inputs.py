@@ -20,16 +20,14 @@ from torch import nn
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.proof.device_probe import Stranger, strangers
+from pytest_exportready.proof.device_probe import Stranger, home, is_at, strangers
 
 RULE = Rule("ER210", "devices_follow_inputs")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
     model = unwrap(subject.model)[0]
-    first = next(model.parameters(), next(model.buffers(), None))
-    own = first.device if first is not None else torch.device("cpu")
-    if subject.target_device is None or _runs_on(own, torch.device(subject.target_device)):
+    if subject.target_device is None or is_at(home(model), torch.device(subject.target_device)):
         return
     try:
         found = strangers(model, subject.args, subject.kwargs)
@@ -44,10 +42,6 @@ def inspect(subject: Subject) -> Iterator[Finding]:
             file=stranger.file,
             line=stranger.line,
         )
-
-
-def _runs_on(own: torch.device, target: torch.device) -> bool:
-    return target.type == own.type and target.index in (None, own.index or 0)
 
 
 def _called(stranger: Stranger) -> str:

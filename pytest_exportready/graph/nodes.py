@@ -52,7 +52,12 @@ def declares(node: torch.fx.Node, name: str) -> bool:
 
 def is_users_operator(node: torch.fx.Node) -> bool:
     """Whether the operator of ``node`` was registered by somebody else than torch."""
-    return isinstance(node.target, torch._ops.OpOverload) and not _TORCHS.fullmatch(node.target.namespace)
+    return is_custom(node.target)
+
+
+def is_custom(operator: Any) -> bool:
+    """Whether ``operator``, the target of a node or what a dispatch mode is given, is a user's own."""
+    return hasattr(operator, "_schema") and not _TORCHS.fullmatch(operator.namespace)
 
 
 def operator_name(node: torch.fx.Node) -> str:

@@ -8,16 +8,10 @@ from typing import Any
 
 import torch
 
+from pytest_exportready.graph.nodes import is_custom
 from pytest_exportready.module.preserve import equal_bits
 from pytest_exportready.proof.pytree import distinct, flatten
 from pytest_exportready.torch_internals import each_operator
-
-# Of torch and of the packages that ship operators with it.
-_NOT_USERS = frozenset(
-    "aten prim prims higher_order c10d _c10d_functional _c10d_functional_autograd c10d_functional _dtensor fsdp "  # noqa: SIM905
-    "symm_mem quantized _quantized quantized_decomposed torchao torchvision torchaudio image sparse mkl mkldnn onednn "
-    "onnx inductor rngprims debugprims export static_runtime streams torch_attn".split()
-)
 
 
 @dataclass
@@ -40,11 +34,6 @@ class Observed:
         return operator_name(self.operator)
 
 
-def is_users(operator: object) -> bool:
-    """Whether the target of a graph node, or what a dispatch mode is given, is a custom operator of the user's."""
-    return isinstance(operator, torch._ops.OpOverload) and operator.namespace not in _NOT_USERS
-
-
 def operator_name(operator: Any) -> str:
     """``mylib::op``, with its overload if that is not the default one."""
     overload = "" if operator._overloadname == "default" else f".{operator._overloadname}"
@@ -55,7 +44,7 @@ def observe(work: Callable[[], Any], found: dict[Any, Observed]) -> None:
     """Run ``work`` and tell ``found`` of each of the user's operators. What ``work`` raises is raised, after that."""
 
     def handle(operator: Any, args: Any, kwargs: Any) -> Any:
-        if not is_users(operator):
+        if not is_custom(operator):
             return operator(*args, **kwargs)
         before = distinct((tuple(args), dict(kwargs)))
         result = operator(*args, **kwargs)

@@ -39,6 +39,17 @@ class Stranger:
     line: int
 
 
+def home(model: nn.Module) -> torch.device:
+    """The device of a module: that of its first parameter, else of its first buffer, else the CPU."""
+    first = next(model.parameters(), next(model.buffers(), None))
+    return first.device if first is not None else torch.device("cpu")
+
+
+def is_at(own: torch.device, target: torch.device) -> bool:
+    """Whether what is on ``own`` is on ``target`` already; a target without an index is any of its kind."""
+    return target.type == own.type and target.index in (None, own.index or 0)
+
+
 def strangers(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Stranger]:
     """Tensors made in ``forward`` on a device of their own, in order, each line once.
 

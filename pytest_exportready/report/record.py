@@ -77,6 +77,7 @@ def _clean_stage(stage: StageResult) -> StageResult:
         mode=budget.line(stage.mode, 100),
         reason=budget.line(stage.reason),
         facts=budget.plain_json(stage.facts),
+        cached=budget.line(stage.cached, 100),
     )
 
 

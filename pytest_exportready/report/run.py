@@ -204,6 +204,12 @@ class Run:
     def _unproved(self) -> list[TestResult]:
         return [result for result in self.results if result.outcome == "passed" and not result.proved]
 
+    @cached_property
+    def _cached(self) -> int:
+        """How many results rest on stages that an earlier run proved."""
+        records = [result.readiness for result in self.results if result.readiness is not None]
+        return sum(any(stage.cached for stage in record.stages) for record in records)
+
     @property
     def _aside(self) -> str:
         flaky = sum(bool(result.earlier) for result in self.results if result.outcome == "passed")
@@ -211,6 +217,7 @@ class Run:
             f"{self.counts['skipped']:,} skipped" if self.counts["skipped"] else "",
             _count(self.counts["xfailed"], "expected failure") if self.counts["xfailed"] else "",
             f"{flaky:,} only after a retry" if flaky else "",
+            f"{self._cached:,} partly from the cache" if self._cached else "",
         ]
         return ", ".join(part for part in parts if part)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_exportready.case import CaseOptions
-from pytest_exportready.options import MARKER
+from pytest_exportready.options import MARKER, OPTIONS
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.session.marker import CASE_OPTIONS, arguments_of, take_options
 from pytest_exportready.session.plain_data import plain_data
@@ -19,6 +19,7 @@ from pytest_exportready.session.ranks import Together, in_rank, run_in_ranks, to
 from pytest_exportready.session.reference_models import ReferenceModels, installed_at
 from pytest_exportready.session.reporting import PROBLEMS, Reporting
 from pytest_exportready.session.trace_log import without_structured_trace
+from pytest_exportready.stage import Memory
 
 READINESS = pytest.StashKey[Readiness]()
 SCENARIO = "export_ready_scenario"
@@ -161,11 +162,22 @@ class ExportReadySession:
                 watch=self.progress.stage if ranks is None else lambda stage: None,
                 exported=ExportHooks(item.ihook, name),
                 ranks=ranks,
+                memory=self._memory,
             ), None
         except verdict.PYTESTS_OWN as error:
             return None, error
         except verdict.FAULTS as error:
             return fault(error, name=name, scenario=scenario), error
+
+    @functools.cached_property
+    def _memory(self) -> Memory | None:
+        """Results of earlier runs, as far as the options ask for them."""
+        options = self.config.stash[OPTIONS]
+        if options.cache == "off":
+            return None
+        from pytest_exportready.cache.verdicts import Verdicts
+
+        return Verdicts(options.cache_dir, options.cache_bytes, keep=options.cache == "on")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(

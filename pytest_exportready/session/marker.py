@@ -38,7 +38,8 @@ def take_options(item: pytest.Item) -> list[str]:
 
 
 def _options_of(item: pytest.Item) -> CaseOptions:
-    from pytest_exportready.runner import known_codes, stage_names
+    from pytest_exportready.codes import known_codes
+    from pytest_exportready.runner import stage_names
 
     cls = getattr(item, "cls", None)
     if not isinstance(item, pytest.Function) or (cls and issubclass(cls, unittest.TestCase)):

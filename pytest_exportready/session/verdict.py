@@ -17,6 +17,7 @@ from pytest_exportready.text import exception_text
 
 if TYPE_CHECKING:
     from pytest_exportready.session.ranks import Together
+    from pytest_exportready.stage import Memory
 
 RETURNS_CASE = Rule(
     "ER101",
@@ -40,6 +41,7 @@ def judge_returned(
     watch: Watch,
     exported: Exported = lambda trial: (),
     ranks: Together | None = None,
+    memory: Memory | None = None,
 ) -> Readiness:
     """The readiness of what a case function returned; what is no case fails at the stage ``case``."""
     try:
@@ -48,7 +50,8 @@ def judge_returned(
         return no_case(str(error), "return model.eval(), (example_input,)", name=name, scenario=scenario)
     if not required and (case.carries_training or case.stateful_calls):
         scenario = "as_is"  # further training would spoil what the user recorded
-    how: dict[str, Any] = {} if ranks is None else {"lead": ranks.lead, "together": ranks.seconds}
+    how: dict[str, Any] = {"memory": memory}
+    how |= {} if ranks is None else {"lead": ranks.lead, "together": ranks.seconds}
     return judge(case, options, name=name, scenario=scenario, required=required, watch=watch, exported=exported, **how)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.nodes import calls, owner, source
+from pytest_exportready.graph.nodes import calls, is_users_operator, owner, source
 from pytest_exportready.names import few
-from pytest_exportready.operators.observed import Observed, is_users, observe
+from pytest_exportready.operators.observed import Observed, observe
 from pytest_exportready.operators.registration import autograd, fake_kernel, writing
 from pytest_exportready.proof.global_state import global_state_kept
 from pytest_exportready.proof.pytree import distinct
@@ -41,7 +41,7 @@ GRADIENTS = Rule(
 
 def run(trial: Trial) -> Iterator[Finding]:
     assert trial.program is not None
-    nodes = {node.target: node for node in reversed(list(calls(trial.program))) if is_users(node.target)}
+    nodes = {node.target: node for node in reversed(list(calls(trial.program))) if is_users_operator(node)}
     trial.facts["operators"] = len(nodes)
     if not nodes:
         return

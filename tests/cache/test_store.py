@@ -25,14 +25,16 @@ def test_what_was_put_is_found_again_by_another(tmp_path: Path) -> None:
     [lambda t: "", lambda t: t[:-3], lambda t: t.replace("true", "null"), lambda t: "[]", lambda t: "\x00" * 9],
     ids=["empty", "cut short", "changed", "another form", "zeros"],
 )  # fmt: skip
-def test_a_corrupt_entry_is_dropped_with_a_warning(spoil, tmp_path: Path) -> None:
-    store = Store(tmp_path)
+def test_a_corrupt_entry_is_dropped_and_told(spoil, tmp_path: Path) -> None:
+    told: list[str] = []
+    store = Store(tmp_path, tell=told.append)
     store.put(KEYS[0], {"ready": True})
     (path,) = tmp_path.glob("*/*.json")
     path.write_text(spoil(path.read_text()))
-    with pytest.warns(UserWarning, match="corrupt and was dropped"):
-        assert store.get(KEYS[0]) is None
+    assert store.get(KEYS[0]) is None
     assert not path.exists()
+    assert len(told) == 1
+    assert told[0].startswith("the corrupt entry")
 
 
 def test_an_entry_under_another_key_is_not_believed(tmp_path: Path) -> None:
@@ -41,8 +43,7 @@ def test_an_entry_under_another_key_is_not_believed(tmp_path: Path) -> None:
     (path,) = tmp_path.glob("*/*.json")
     (tmp_path / KEYS[1][:2]).mkdir()
     path.rename(tmp_path / KEYS[1][:2] / f"{KEYS[1]}.json")
-    with pytest.warns(UserWarning, match="corrupt"):
-        assert store.get(KEYS[1]) is None
+    assert store.get(KEYS[1]) is None
 
 
 def test_those_unused_for_longest_go_first(tmp_path: Path) -> None:
@@ -57,13 +58,13 @@ def test_those_unused_for_longest_go_first(tmp_path: Path) -> None:
     assert [key for key in KEYS[:6] if store.get(key) is None] == [KEYS[1]]
 
 
-def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    store = Store(tmp_path / "file")
-    with pytest.warns(UserWarning, match="cannot be written"):
-        store.put(KEYS[0], {})
-    with pytest.warns(UserWarning, match="cannot be read"):
-        assert store.get(KEYS[0]) is None
+    told: list[str] = []
+    store = Store(tmp_path / "file", tell=told.append)
+    store.put(KEYS[0], {})
+    assert store.get(KEYS[0]) is None
+    assert [text.partition(" cannot be ")[2][:7] for text in told] == ["written", "read (N"]
 
 
 def test_many_at_once_leave_whole_entries(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pytest_exportready import export_ready_check
 from pytest_exportready.check import Subject
 from pytest_exportready.checks.results_as_recorded import inspect_program
 from pytest_exportready.finding import Finding
 from pytest_exportready.proof.program import RunningProgram
-from pytest_exportready.runner import export_ready_check
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
 

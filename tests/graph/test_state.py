@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pytest_exportready import export_ready_check
 from pytest_exportready.graph.state import unread_state
-from pytest_exportready.runner import export_ready_check
 
 
 class Net(nn.Module):

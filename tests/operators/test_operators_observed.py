@@ -8,7 +8,8 @@ import custom_operators as ops
 import pytest
 import torch
 
-from pytest_exportready.operators.observed import Observed, is_users, observe
+from pytest_exportready.graph.nodes import is_custom
+from pytest_exportready.operators.observed import Observed, observe
 
 
 def seen(work: Any) -> dict[str, Observed]:
@@ -73,6 +74,6 @@ def test_what_was_seen_stays_when_the_run_fails() -> None:
 
 
 def test_torchs_own_operators_are_no_users() -> None:
-    assert not is_users(torch.ops.aten.add.Tensor)
-    assert not is_users(print)
-    assert is_users(torch.ops.exportready_ops.doubled.default)
+    assert not is_custom(torch.ops.aten.add.Tensor)
+    assert not is_custom(print)
+    assert is_custom(torch.ops.exportready_ops.doubled.default)

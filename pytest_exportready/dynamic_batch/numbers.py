@@ -1,0 +1,96 @@
+"""Numbers and branches of the user's source that stem from the size of the batch, and are frozen in the program."""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from pytest_exportready.dynamic_batch.called import Running, running
+from pytest_exportready.failure import stack_place
+from pytest_exportready.graph.effects import schema_of
+from pytest_exportready.graph.nodes import operator_name
+from pytest_exportready.proof.pytree import flatten
+
+_SMALL = 16  # elements of a constant that could be a number
+
+
+def batch_numbers(program: ExportedProgram, module: GraphModule, batch: int, dim: int) -> Iterator[tuple[Node, str]]:
+    """Nodes that compute with a number that stems from the batch, or were recorded on one side of a branch that does;
+    with what is wrong.
+
+    By the source, where it can be read; without it, by what the number is.
+    """
+    lifted = set(program.graph_signature.inputs_to_lifted_tensor_constants.values())
+    for graph in (inner for inner in module.modules() if isinstance(inner, GraphModule)):
+        for node in graph.graph.nodes:
+            source = _source(node, dim) if node.op == "call_function" else None
+            branch = next((line for names, _ in source.parts if (line := names.branch())), 0) if source else 0
+            if branch:
+                yield (
+                    node,
+                    f"the batch decides a branch or a loop in line {branch}, recorded as it goes with {batch} rows",
+                )
+            if any(_stems(node, number, source, batch) for number in _numbers(node, lifted, program)):
+                yield node, f"a number in it can stem from the batch of {batch}, and is the same for every other batch"
+
+
+def _source(node: Node, dim: int) -> Running | None:
+    """What runs at the line that made the call; None where the file cannot be read, or is another by now."""
+    trace = str(node.meta.get("stack_trace") or "")
+    file, line = stack_place(trace)
+    same = bool(file) and linecache.getline(file, line).strip() in trace
+    return running(file, line, dim) if same else None
+
+
+def _stems(node: Node, number: float, source: Running | None, batch: int) -> bool:
+    if source is None:
+        return _related(number, batch)
+    told = any(names.computes(part, _name(node), number) for names, part in source.parts)
+    return told or (source.opaque and _related(number, batch))
+
+
+def _name(node: Node) -> str:
+    """Of the operator, as Python spells it: ``mul`` for ``aten::mul_``."""
+    return operator_name(node).rpartition("::")[2].strip("_") if node.op == "call_function" else ""
+
+
+def _of_torch(node: Node) -> bool:
+    """Whether the call is made by a layer of torch."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    kind = stack[-1][1] if stack else ""
+    return str(getattr(kind, "__module__", kind)).startswith("torch.nn.modules")
+
+
+def _numbers(node: Node, lifted: set[str], program: ExportedProgram) -> Iterator[float]:
+    if node.op == "output":
+        yield from (float(leaf) for leaf in flatten(node.args)[0] if type(leaf) in (int, float))
+        return
+    if node.op != "call_function" or _of_torch(node):
+        return
+    schema = schema_of(node)
+    for position, declared in enumerate(schema.arguments if schema is not None else ()):
+        value: Any = node.args[position] if position < len(node.args) else node.kwargs.get(declared.name)
+        kinds = ("number", "float", "Tensor")  # a tensor may be given as a number
+        if type(value) in (int, float) and any(kind in str(declared.type) for kind in kinds) and not _of_sizes(node):
+            yield float(value)
+    for source in node.all_input_nodes:
+        constant = program.constants.get(str(source.target)) if source.op == "get_attr" else None
+        if source.target in lifted and isinstance(constant, torch.Tensor) and constant.numel() <= _SMALL:
+            yield from (float(number) for number in constant.flatten().tolist() if not isinstance(number, complex))
+
+
+def _of_sizes(node: Node) -> bool:
+    return "arange" in str(node.target)
+
+
+def _related(number: float, batch: int) -> bool:
+    """Whether a number is one that programs compute from the size of a batch."""
+    simple = {float(batch + step) for step in (-1, 0, 1)} | {math.sqrt(batch)}
+    simple |= {1 / n for n in simple if n}
+    return any(math.isclose(abs(number), n, rel_tol=1e-6) for n in simple - {0.0, 1.0})

@@ -1,0 +1,1 @@
+"""A program in lower precision: casts in its graph where autocast would cast."""

@@ -37,27 +37,39 @@ if TYPE_CHECKING:
         assert_values_finite as assert_values_finite,
         assert_weights_read_directly as assert_weights_read_directly,
     )
+    from pytest_exportready.cache.topology import Topology as Topology, topology as topology
     from pytest_exportready.case import ExportCase as ExportCase, export_ready as export_ready
     from pytest_exportready.dynamic_batch.adapter import make_batch_dynamic as make_batch_dynamic
     from pytest_exportready.dynamic_batch.refusal import NotBatchDynamic as NotBatchDynamic
     from pytest_exportready.finding import Finding as Finding
     from pytest_exportready.graph.devices import DeviceBaked as DeviceBaked, purify_devices as purify_devices
+    from pytest_exportready.graph.fingerprint import graph_fingerprint as graph_fingerprint
     from pytest_exportready.graph.precision.report import precision_report as precision_report
     from pytest_exportready.graph.precision.rewriting import to_precision as to_precision
+    from pytest_exportready.graph.weights import weights_fingerprint as weights_fingerprint
     from pytest_exportready.prepare import prepare_for_export as prepare_for_export
     from pytest_exportready.ranks.mismatch import RankMismatchError as RankMismatchError
     from pytest_exportready.readiness import Readiness as Readiness
     from pytest_exportready.ready_check import export_ready_check as export_ready_check
+    from pytest_exportready.reexport import (
+        CheckpointMisfit as CheckpointMisfit,
+        ProgramDiffers as ProgramDiffers,
+        ReexportOnLoad as ReexportOnLoad,
+    )
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "CheckpointMisfit": "reexport",
     "DeviceBaked": "graph.devices",
     "ExportCase": "case",
     "Finding": "finding",
     "NotBatchDynamic": "dynamic_batch.refusal",
+    "ProgramDiffers": "reexport",
     "RankMismatchError": "ranks.mismatch",
     "Readiness": "readiness",
+    "ReexportOnLoad": "reexport",
+    "Topology": "cache.topology",
     "assert_autocast_regions_fit": "assertions",
     "assert_autograd_functions_keep_rules": "assertions",
     "assert_batchnorm_frozen": "assertions",
@@ -86,11 +98,14 @@ _HOME = {
     "assert_weights_read_directly": "assertions",
     "export_ready": "case",
     "export_ready_check": "ready_check",
+    "graph_fingerprint": "graph.fingerprint",
     "make_batch_dynamic": "dynamic_batch.adapter",
     "precision_report": "graph.precision.report",
     "prepare_for_export": "prepare",
     "purify_devices": "graph.devices",
     "to_precision": "graph.precision.rewriting",
+    "topology": "cache.topology",
+    "weights_fingerprint": "graph.weights",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

@@ -186,7 +186,8 @@ def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F
     class, function and parameter add up; the closest wins.
 
     dynamic_batch: dimension 0 of the example tensors may have any size.
-    dynamic_shapes: as for ``torch.export.export``. Not together with dynamic_batch.
+    dynamic_shapes: as for ``torch.export.export``, or ``"auto"`` to find out what can be dynamic. Not together with
+    dynamic_batch.
     scenarios: how the model is trained before the export, such as ``["plain"]``; ``["as_is"]`` trains
     nothing.
     strict: ``"non-strict"`` (default), ``"strict"`` or ``"both"``; also False and True.
@@ -223,6 +224,10 @@ def case_options(
         raise CaseError(f"dynamic_batch={_shown(given['dynamic_batch'])}: accepted are True and False")
     if given["dynamic_batch"] and given["dynamic_shapes"] is not None:
         raise CaseError("dynamic_batch and dynamic_shapes contradict each other: give one of them")
+    if isinstance(given["dynamic_shapes"], str) and given["dynamic_shapes"] != "auto":
+        raise CaseError(
+            f'dynamic_shapes={_shown(given["dynamic_shapes"])}: accepted are torch.export\'s form and "auto"'
+        )
     reason = _typed("reason", given["reason"], str, "")
     ignore = _names("ignore", given["ignore"], codes)
     xfail_stage = _names("xfail_stage", given["xfail_stage"], stages)

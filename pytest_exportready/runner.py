@@ -88,13 +88,15 @@ def judge(
         if together and several_ranks():
             compared: dict[str, Any] = {}
             run.stage("ranks", lambda: run.ranks(together, compared), facts=compared)
+            together = together if run.stages[-1].outcome == "passed" else 0.0
         for mode in options.modes:
-            trial = Trial(case, options, mode, Truth(case.model))
+            trial = Trial(case, options, mode, Truth(case.model), together)
             asked = {
                 n: s for n, s in all_stages().items() if s.asked(case) and (s.every_mode or mode == options.modes[0])
             }
-            run.proofs({name: stage for name, stage in asked.items() if not stage.after}, trial)
-            run.remembered({name: stage for name, stage in asked.items() if stage.after}, trial)
+            behind = {name for name, stage in asked.items() if stage.after and not stage.every_rank}
+            run.proofs({name: stage for name, stage in asked.items() if name not in behind}, trial)
+            run.remembered({name: asked[name] for name in asked if name in behind}, trial)
             if mode == options.modes[0]:
                 run.findings += [finding.at("export") for finding in lines_told(trial)]
             run.prepared = run.prepared or trial.prepared

@@ -35,7 +35,7 @@ class Trial:
     truth: the trained eager module in eval mode, before any wrapping or preparation: what the program must
     equal.
     program: set by the stage ``export``; shares no storage with the user's module. error: what torch.export
-    raised instead.
+    raised instead. together: seconds to wait for other ranks; 0 where they are not compared.
     facts: what the running stage measured (plain JSON); reset before each stage.
     """
 
@@ -43,6 +43,7 @@ class Trial:
     options: CaseOptions
     mode: Mode
     truth: Truth
+    together: float = 0.0
     program: ExportedProgram | None = None
     error: BaseException | None = None
     prepared: list[str] = field(default_factory=list)

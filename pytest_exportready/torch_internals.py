@@ -5,10 +5,12 @@ A torch without the API yields the documented unknown value (None, or an empty l
 
 from __future__ import annotations
 
+import logging
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
@@ -63,6 +65,16 @@ def is_fake(tensor: torch.Tensor) -> bool:
     """
     fake = _loaded("torch._subclasses.fake_tensor", "FakeTensor")
     return fake is not None and isinstance(tensor, fake)
+
+
+def tracing_mode(program: ExportedProgram) -> AbstractContextManager[Any]:
+    """The mode in which operators on the values of a program's nodes (``node.meta["val"]``) give values of new nodes.
+
+    Neither FakeTensor nor its mode is public. Where no node has such a value, a mode that does nothing.
+    """
+    values = [value for node in program.graph.nodes if is_fake(value := node.meta.get("val"))]
+    mode: AbstractContextManager[Any] = values[0].fake_mode if values else nullcontext()
+    return mode
 
 
 def is_dtensor(tensor: torch.Tensor) -> bool:
@@ -157,6 +169,46 @@ def draft_failures(program: ExportedProgram) -> list[tuple[str, str, int, list[s
         kind = getattr(failure.failure_type, "name", "")
         found.append((kind, str(files.get(frame.get("filename"), "")), int(frame.get("line") or 0), subjects))
     return found
+
+
+class SizeGuards(logging.Handler):
+    """Within the block: what a trace fixes or assumes of the sizes of its inputs.
+
+    found: ``(subject, condition, stack)`` with subjects such as ``L['x'].size()[0]``, and the Python files and lines
+    that asked, innermost last; empty if unknown. A program keeps conditions without who asked.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str, list[tuple[str, int]]]] = []
+        self._subjects: dict[str, str] = {}
+        self._logger = logging.getLogger("torch.__trace")
+
+    def __enter__(self) -> SizeGuards:
+        self._level = self._logger.level
+        self._logger.addHandler(self)
+        self._logger.setLevel(logging.DEBUG)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._logger.removeHandler(self)
+        self._logger.setLevel(self._level)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = getattr(record, "metadata", None) or {}
+        for made in filter(None, [told.get("create_symbol")]):
+            self._subjects[str(made.get("symbol"))] = str(made.get("source"))
+        for fixed in filter(None, [told.get("symbolic_shape_specialization")]):
+            self._note([str(source) for source in fixed.get("sources") or ()], f"== {fixed.get('value')}")
+        for guard in filter(None, [told.get("guard_added_fast") or told.get("guard_added")]):
+            condition = str(guard.get("expr"))
+            self._note(
+                [of for symbol, of in self._subjects.items() if re.search(rf"\b{symbol}\b", condition)], condition
+            )
+
+    def _note(self, subjects: list[str], condition: str) -> None:
+        stack = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_stack()]
+        self.found += [(subject, condition, stack) for subject in subjects]
 
 
 def fake_mode() -> tuple[AbstractContextManager[Any], Callable[[torch.Tensor], torch.Tensor]]:

@@ -13,12 +13,16 @@ import pytest_exportready
 from pytest_exportready.case import ACCEPTED, ExportCase
 
 NAMES = [
+    "CheckpointMisfit",
     "DeviceBaked",
     "ExportCase",
     "Finding",
     "NotBatchDynamic",
+    "ProgramDiffers",
     "RankMismatchError",
     "Readiness",
+    "ReexportOnLoad",
+    "Topology",
     "__version__",
     "assert_autocast_regions_fit",
     "assert_autograd_functions_keep_rules",
@@ -48,11 +52,14 @@ NAMES = [
     "assert_weights_read_directly",
     "export_ready",
     "export_ready_check",
+    "graph_fingerprint",
     "make_batch_dynamic",
     "precision_report",
     "prepare_for_export",
     "purify_devices",
     "to_precision",
+    "topology",
+    "weights_fingerprint",
 ]
 PARAMETERS = {
     "export_ready_check": "model example_inputs example_kwargs dynamic_shapes dynamic_batch strict skip_ddp_validation "

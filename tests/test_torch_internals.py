@@ -237,3 +237,11 @@ def test_traced_frames_and_draft_failures() -> None:
     with _quiet():
         draft = torch.export.draft_export(Net(), (torch.ones(2),))
     assert internals.draft_failures(draft) == [("DATA_DEPENDENT_ERROR", __file__, line, [])]
+
+
+def test_tracing_mode() -> None:
+    """2.13 to 2.15 have it."""
+    program = torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),))
+    val = program.graph.find_nodes(op="placeholder")[0].meta["val"]
+    with internals.tracing_mode(program):
+        assert internals.is_fake(val + 1)

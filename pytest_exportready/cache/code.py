@@ -14,8 +14,9 @@ from types import ModuleType
 
 import xxhash
 
-import pytest_exportready
 from pytest_exportready.graph.canonical import digest
+
+_OURS = Path(__file__).parent.parent
 
 
 def code_fingerprint(modules: Iterable[str]) -> str:
@@ -67,7 +68,7 @@ def _imports(path: str, package: str) -> tuple[str, ...]:
 def _apart() -> tuple[str, ...]:
     """Folders whose files count by version, or as a whole."""
     installed = [sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")]
-    return (*installed, str(Path(pytest_exportready.__file__).parent))
+    return (*installed, str(_OURS))
 
 
 @cache
@@ -77,8 +78,7 @@ def _installed() -> list[tuple[str, str]]:
 
 @cache
 def _ours() -> str:
-    folder = Path(pytest_exportready.__file__).parent
-    return digest([(path.name, _file(str(path))) for path in sorted(folder.rglob("*.py"))])
+    return digest([(path.name, _file(str(path))) for path in sorted(_OURS.rglob("*.py"))])
 
 
 @cache

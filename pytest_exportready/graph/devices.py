@@ -16,6 +16,7 @@ from torch.fx.node import map_arg
 
 from pytest_exportready.graph.nodes import graphs, operator_name, owner, source
 from pytest_exportready.graph.twin import twin
+from pytest_exportready.torch_internals import tracing_mode
 
 aten = torch.ops.aten
 _NEW = {aten.zeros.default: aten.new_zeros.default, aten.ones.default: aten.new_ones.default,
@@ -46,15 +47,15 @@ def purify_devices(program: ExportedProgram) -> ExportedProgram:
     Raises DeviceBaked for what cannot follow an input: an enabled ``torch.autocast`` of a fixed device type, an
     operator of the user's with a device argument, a program whose own tensors are on several devices.
     """
-    copied = twin(program)
-    home = _home(copied)
-    for module in graphs(copied):
+    freed = twin(program)
+    freeing = _Freeing(freed)
+    for module in graphs(freed):
         for node in list(module.graph.nodes):
             if node.op == "call_function":
-                _free(node, home, copied)
+                freeing.free(node)
         module.recompile()
-    copied.graph_signature.input_specs[:] = [_movable(spec) for spec in copied.graph_signature.input_specs]
-    return copied
+    freed.graph_signature.input_specs[:] = [_movable(spec) for spec in freed.graph_signature.input_specs]
+    return freed
 
 
 def literal_devices(program: ExportedProgram) -> list[tuple[torch.fx.Node, torch.device]]:
@@ -74,71 +75,82 @@ def _home(program: ExportedProgram) -> torch.device:
     return next(iter(found), _CPU)
 
 
-def _free(node: torch.fx.Node, home: torch.device, program: ExportedProgram) -> None:
-    if operator_name(node) == "wrap_with_autocast" and node.args[2]:
-        raise DeviceBaked(
-            node, node.args[0], "leave autocast out of forward and enter it around the call, or decompose"
-        )
-    literal = next((d for d in _devices(node) if d.type == home.type and d.index in (None, home.index)), None)
-    if literal is None:
-        return
-    if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
-        raise DeviceBaked(node, str(literal), "let the operator take the device from its inputs")
-    moved = node.args and isinstance(node.args[0], torch.fx.Node)
-    if moved and node.target == aten.to.device:
-        _replace(node, aten.to.dtype, (node.args[0], node.meta["val"].dtype, *node.args[3:]), _without(node, "dtype"))
-    elif moved and node.kwargs.get("device") == literal:
-        node.kwargs = _without(node)
-    elif moved:
-        raise DeviceBaked(node, str(literal), "move with x.to(y.device), y an input")
-    else:
-        _made(node, _reference(node, program))
+class _Freeing:
+    """One program whose nodes lose their devices."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self._program, self._home, self._mode = program, _home(program), tracing_mode(program)
+
+    def free(self, node: torch.fx.Node) -> None:
+        if operator_name(node) == "wrap_with_autocast" and node.args[2]:
+            fix = "leave autocast out of forward and enter it around the call, or decompose"
+            raise DeviceBaked(node, node.args[0], fix)
+        literal = next((d for d in _devices(node) if _same(d, self._home)), None)
+        if literal is None:
+            return
+        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
+            raise DeviceBaked(node, str(literal), "let the operator take the device from its inputs")
+        follows = bool(node.args) and isinstance(node.args[0], torch.fx.Node)  # the device of its first operand
+        if follows and node.target == aten.to.device:
+            args = (node.args[0], node.meta["val"].dtype, *node.args[3:])
+            self._replace(node, aten.to.dtype, args, _without(node, "dtype"))
+        elif follows and node.kwargs.get("device") == literal:
+            node.kwargs = _without(node)
+        elif follows:
+            raise DeviceBaked(node, str(literal), "move with x.to(y.device), y an input")
+        else:
+            self._make(node, self._reference(node))
+
+    def _make(self, node: torch.fx.Node, reference: torch.fx.Node) -> None:
+        """Let what ``node`` makes be on the device of ``reference``."""
+        dtype = {"dtype": node.meta["val"].dtype}
+        if node.target in _NEW and node.kwargs.get("memory_format") is None:
+            self._replace(node, _NEW[node.target], (reference, *node.args), dtype)
+        elif node.target == aten.scalar_tensor.default:
+            self._replace(node, aten.new_full.default, (reference, [], *node.args), dtype)
+        else:
+            node.kwargs = {**node.kwargs, "device": _CPU}
+            users = list(node.users)
+            with node.graph.inserting_after(node):
+                like = self._call(node, aten.new_empty.default, (reference, [0]), dtype)
+            with node.graph.inserting_after(like):
+                there = self._call(node, aten.to.other, (node, like), {})
+            for user in users:
+                user.replace_input_with(node, there)
+            if node.graph is self._program.graph:
+                self._program.graph_signature.replace_all_uses(node.name, there.name)
+
+    def _reference(self, node: torch.fx.Node) -> torch.fx.Node:
+        """A tensor that goes into the graph of ``node``: an input of the user's before a weight."""
+        outermost = node.graph is self._program.graph
+        given = set(self._program.graph_signature.user_inputs) if outermost else set()
+        placeholders: list[torch.fx.Node] = node.graph.find_nodes(op="placeholder")
+        entering = [n for n in placeholders if isinstance(n.meta.get("val"), torch.Tensor)]
+        if not entering:
+            constant = str(node.kwargs.get("device"))
+            raise DeviceBaked(node, constant, "give the branch or the model a tensor to take it from")
+        return min(entering, key=lambda n: (n.name not in given, not n.meta["val"].dim()))
+
+    def _replace(self, node: torch.fx.Node, target: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        with node.graph.inserting_before(node):
+            new = self._call(node, target, args, kwargs)
+        name = node.name
+        node.replace_all_uses_with(new)
+        node.graph.erase_node(node)
+        new.name = name  # outputs are known by it
+
+    def _call(self, node: torch.fx.Node, target: Any, args: Any, kwargs: dict[str, Any]) -> torch.fx.Node:
+        """A new node from the same line as ``node``."""
+        new: torch.fx.Node = node.graph.call_function(target, args, kwargs)
+        new.meta = dict(node.meta)
+        fake_args, fake_kwargs = map_arg((args, kwargs), lambda given: given.meta["val"])
+        with self._mode:
+            new.meta["val"] = target(*fake_args, **fake_kwargs)
+        return new
 
 
-def _made(node: torch.fx.Node, reference: torch.fx.Node) -> None:
-    """Let what ``node`` makes be on the device of ``reference``."""
-    dtype = {"dtype": node.meta["val"].dtype}
-    if node.target in _NEW and node.kwargs.get("memory_format") is None:
-        _replace(node, _NEW[node.target], (reference, *node.args), dtype)
-    elif node.target == aten.scalar_tensor.default:
-        _replace(node, aten.new_full.default, (reference, [], *node.args), dtype)
-    else:
-        with node.graph.inserting_after(node):
-            like = _call(node, aten.new_empty.default, (reference, [0]), dtype)
-        node.kwargs = {**node.kwargs, "device": _CPU}
-        users = list(node.users)
-        with node.graph.inserting_after(like):
-            there = _call(node, aten.to.other, (node, like), {})
-        for user in users:
-            user.replace_input_with(node, there)
-
-
-def _reference(node: torch.fx.Node, program: ExportedProgram) -> torch.fx.Node:
-    """A tensor that goes into the graph of ``node``: an input of the user's before a weight."""
-    given = set(program.graph_signature.user_inputs) if node.graph is program.graph else set()
-    entering = [n for n in node.graph.find_nodes(op="placeholder") if isinstance(n.meta.get("val"), torch.Tensor)]
-    if not entering:
-        raise DeviceBaked(node, str(node.kwargs.get("device")), "give the branch or the model a tensor to take it from")
-    return min(entering, key=lambda n: (n.name not in given, not n.meta["val"].dim()))
-
-
-def _replace(node: torch.fx.Node, target: Any, args: Any, kwargs: dict[str, Any]) -> None:
-    with node.graph.inserting_before(node):
-        new = _call(node, target, args, kwargs)
-    name = node.name
-    node.replace_all_uses_with(new)
-    node.graph.erase_node(node)
-    new.name = name  # outputs are known by it
-
-
-def _call(node: torch.fx.Node, target: Any, args: Any, kwargs: dict[str, Any]) -> torch.fx.Node:
-    """A new node from the same line as ``node``."""
-    new: torch.fx.Node = node.graph.call_function(target, args, kwargs)
-    new.meta = dict(node.meta)
-    fake_args, fake_kwargs = map_arg((args, kwargs), lambda given: given.meta["val"])
-    with node.meta["val"].fake_mode:
-        new.meta["val"] = target(*fake_args, **fake_kwargs)
-    return new
+def _same(literal: torch.device, home: torch.device) -> bool:
+    return literal.type == home.type and literal.index in (None, home.index)
 
 
 def _without(node: torch.fx.Node, *names: str) -> dict[str, Any]:

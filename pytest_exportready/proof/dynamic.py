@@ -14,8 +14,10 @@ from torch.export import Dim
 from pytest_exportready.case import CaseError, CaseOptions
 from pytest_exportready.proof.pytree import children, flatten, unflatten
 from pytest_exportready.proof.truth import Call
+from pytest_exportready.proof.varying import varying
 
 UNBOUNDED = 2**31
+AUTO = "auto"  # find out what can be dynamic
 
 _ONE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -44,7 +46,16 @@ def dynamic_shapes(module: nn.Module, call: Call, options: CaseOptions) -> Any:
     if options.dynamic_batch:
         return _batch_shapes(module, call)
     spec = options.dynamic_shapes
+    if spec == AUTO:
+        return _varying_shapes(module, call)
     return spec.dynamic_shapes(module, *call) if hasattr(spec, "dynamic_shapes") else spec
+
+
+def _varying_shapes(module: nn.Module, call: Call) -> Any:
+    dims: dict[int, dict[int, Any]] = {}
+    for leaf, dim in (place for group in varying(module, call) for place in group):
+        dims.setdefault(id(flatten(call)[0][leaf]), {})[dim] = Dim.AUTO
+    return {name: _mirrored(lambda leaf: dims.get(id(leaf)), value) for name, value in arguments(module, call).items()}
 
 
 def _batch_shapes(module: nn.Module, call: Call) -> Any:

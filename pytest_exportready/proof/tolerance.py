@@ -43,7 +43,7 @@ class Comparison:
     """agree: within the tolerance. bitwise: to the bit. where: path of the first output that disagrees.
 
     problem: what disagrees there. largest: largest error over all outputs, relative to each output's rms.
-    decibel: smallest signal-to-error ratio (inf when equal).
+    decibel: smallest signal-to-error ratio (inf when equal). cosine: smallest cosine between the two answers.
     """
 
     agree: bool
@@ -52,6 +52,7 @@ class Comparison:
     problem: str = ""
     largest: float = 0.0
     decibel: float = math.inf
+    cosine: float = 1.0
 
 
 def compare(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
@@ -70,6 +71,7 @@ def compare(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
         problem="" if worst is None else worst[1].problem,
         largest=max((r.largest for _, r in results), default=0.0),
         decibel=min((r.decibel for _, r in results), default=math.inf),
+        cosine=min((r.cosine for _, r in results), default=1.0),
     )
 
 
@@ -100,6 +102,7 @@ def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) 
     if bool((a[infinite] != b[infinite]).any()):
         return _different("Inf of another sign")
     finite = a.isfinite()
+    cosine = _cosine(a[finite], b[finite])
     a, error = a[finite].abs(), (a[finite] - b[finite]).abs()
     rms, noise = _rms(a), _rms(error)
     largest = float(error.max()) if error.numel() else 0.0
@@ -115,7 +118,7 @@ def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) 
         most, least = _LARGEST.get(kind, math.inf), _DECIBEL.get(kind, _SMALL_FLOAT_DECIBEL)
         agree, limit = relative <= most and decibel >= least, f"{most:g} and {least:g} dB for {_show(kind)}"
     problem = "" if agree else f"largest error {relative:.2g} of the output's rms, {decibel:.0f} dB; limit {limit}"
-    return Comparison(agree, False, "", problem, relative, decibel)
+    return Comparison(agree, False, "", problem, relative, decibel, cosine)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -128,6 +131,15 @@ def _rms(values: torch.Tensor) -> float:
     """Root mean square of absolute values; scaled, so that no square overflows or vanishes."""
     top = float(values.max()) if values.numel() else 0.0
     return top * float((values / top).square().mean().sqrt()) if top else 0.0
+
+
+def _cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Of the angle between two answers, whatever their size; 1 for two zeros, 0 where only one is zero."""
+    size_a, size_b = float(a.abs().max()) if a.numel() else 0.0, float(b.abs().max()) if b.numel() else 0.0
+    if not size_a or not size_b:
+        return float(size_a == size_b)
+    a, b = a / size_a, b / size_b  # so that no square overflows or vanishes
+    return min(1.0, float((a * b).sum() / (a.square().sum() * b.square().sum()).sqrt()))
 
 
 def _values(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:

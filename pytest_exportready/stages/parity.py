@@ -4,6 +4,8 @@ ones."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+from math import inf, isfinite
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.graph.nodes import operator_name, owner, source
 from pytest_exportready.proof.baked import baked_at
 from pytest_exportready.proof.pytree import flatten, map_tensors
+from pytest_exportready.proof.reference import no_further_from_float64
 from pytest_exportready.proof.tolerance import Comparison, Tolerance, compare
 from pytest_exportready.proof.truth import Call
 from pytest_exportready.proof.variation import variations
@@ -25,7 +28,8 @@ AGREES = Rule(
     "program_agrees",
     "The exported program must give what the trained eager module gives in eval mode: structure, shapes, dtypes, "
     "devices, NaN and Inf places and integers exactly, floating point to the bit or within the limits of "
-    "tolerance.py.",
+    "tolerance.py. Where those are exceeded and the case gives none of its own, the program may be up to 3 times as "
+    "far from the module in float64 as the module itself is (reference.py).",
 )
 RUNS = Rule(
     "ER502",
@@ -78,13 +82,16 @@ def tolerance_of(trial: Trial) -> Tolerance:
 
 
 def summary(results: list[Comparison]) -> dict[str, Any]:
-    """Facts for the report: how many comparisons, all of them bitwise, largest error over the output's
-    rms."""
+    """Facts for the report: how many comparisons, all of them bitwise, largest error over the output's rms, smallest
+    signal-to-error ratio in decibel (None where it is without bound) and cosine."""
     worst = max((r.largest for r in results), default=0.0)
+    decibel = min((r.decibel for r in results), default=inf)
     return {
         "compared": len(results),
         "bitwise": all(r.bitwise for r in results),
-        "largest": worst if worst != float("inf") else None,
+        "largest": worst if isfinite(worst) else None,
+        "decibel": round(decibel, 1) if isfinite(decibel) else None,
+        "cosine": min((r.cosine for r in results), default=1.0),
     }
 
 
@@ -144,6 +151,10 @@ def _compare(
         return True
     for number, (expected, actual) in enumerate(zip(answers, given, strict=True)):
         result = compare(expected, actual, tolerance)
+        if not result.agree and tolerance == Tolerance():
+            near = no_further_from_float64(trial.truth.module, calls[: number + 1], expected, actual)
+            result = replace(result, agree=True, where="", problem="") if near else result
+            trial.facts["judged_by_float64"] = trial.facts.get("judged_by_float64", 0) + near
         results.append(result)
         if not result.agree:
             call = f", call {number + 1} of {len(calls)}" if len(calls) > 1 else ""

@@ -15,8 +15,8 @@ from pytest_exportready.graph.autocast import enabled_regions
 from pytest_exportready.graph.devices import DeviceBaked, purify_devices
 from pytest_exportready.graph.nodes import owner, source
 from pytest_exportready.proof.device_probe import home, is_at
-from pytest_exportready.proof.pretended_device import Branch, branches
 from pytest_exportready.proof.elsewhere import answer_on, is_there
+from pytest_exportready.proof.pretended_device import Branch, branches
 from pytest_exportready.proof.tolerance import Tolerance, compare
 from pytest_exportready.stage import SkipStage, Stage, Trial
 from pytest_exportready.text import exception_text

@@ -11,17 +11,20 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from pytest_exportready.failure import user_place
+from pytest_exportready.failure import is_users, user_place
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.proof.dynamic import UNBOUNDED, Dynamic, declared, dynamic_shapes
-from pytest_exportready.proof.pytree import flatten
+from pytest_exportready.module.preserve import preserved
+from pytest_exportready.proof.dynamic import AUTO, UNBOUNDED, Dynamic, by_name, declared, dynamic_shapes
+from pytest_exportready.proof.pytree import distinct, flatten
+from pytest_exportready.proof.shapes_text import shapes_text
 from pytest_exportready.proof.tolerance import Comparison, compare
 from pytest_exportready.proof.truth import Call
 from pytest_exportready.proof.variation import resized, variations
+from pytest_exportready.proof.varying import Place, varying
 from pytest_exportready.stage import SkipStage, Stage, Trial
 from pytest_exportready.stages.parity import has_nan, summary, tolerance_of
 from pytest_exportready.text import exception_text
-from pytest_exportready.torch_internals import program_guards
+from pytest_exportready.torch_internals import SizeGuards, program_guards
 
 SPECIALISED = Rule(
     "ER601",
@@ -37,7 +40,24 @@ AGREES = Rule(
 )
 
 
-Place = tuple[int, int]  # leaf and dimension
+INFERRED = Rule(
+    "ER603",
+    "sizes_inferred",
+    'With dynamic_shapes="auto": the dimensions that the trained module takes at other sizes, with what ties and bounds '
+    "them, as the expression to write. Each was run at other sizes.",
+)
+NARROWER = Rule(
+    "ER604",
+    "size_stays_free",
+    'With dynamic_shapes="auto": the trained module takes a dimension at sizes that the program does not, because the '
+    "trace made a constant or a narrower range of it: an example of size 1, int(x.shape[0]), a list index, a branch on "
+    "the size. The line that asked for it is named.",
+)
+OUTSIDE = Rule(
+    "ER605",
+    "refuses_outside_bounds",
+    "The program must refuse a size outside the bounds that were declared: what it gives there is not proved.",
+)
 
 _LARGEST = 2**22  # elements of one input at another size
 _MOST = 16  # sizes tried for one symbol
@@ -58,24 +78,68 @@ def run(trial: Trial) -> Iterator[Finding]:
     symbols = _symbols(trial.program)
     fixed = [d for d in dims if (d.leaf, d.dim) not in symbols]
     for d in fixed:
-        yield _specialised(trial.program, d, f"is the constant {leaves[d.leaf].shape[d.dim]} in the program")
+        constant = f"is the constant {leaves[d.leaf].shape[d.dim]} in the program"
+        yield _told(trial, d, _specialised(trial.program, d, constant))
+    auto = trial.options.dynamic_shapes == AUTO
     results: list[Comparison] = []
     sizes: list[str] = []
+    ran = {at: leaves[at[0]].shape[at[1]] for at in symbols}
+    if auto:
+        symbols = _tied(symbols, leaves, varying(trial.truth.module, call))
     told: set[tuple[str, str]] = set()
     for d, size, changed in _sizes(trial.program, leaves, [d for d in dims if d not in fixed], symbols):
         compared = len(results)
         finding = _at(trial, d, size, changed, results)
-        if finding is not None and (finding.severity, finding.where) not in told:
+        if len(results) > compared:
+            ran |= {at: min(ran[at], other) for at, other in changed.items() if at in ran}
+        edge = finding is not None and auto and finding.severity == "warning" and finding.code == SPECIALISED.code
+        if finding is not None and not edge and (finding.severity, finding.where) not in told:
             told.add((finding.severity, finding.where))
-            yield finding
-        if finding is not None and finding.severity == "error":
+            yield _told(trial, d, finding) if finding.code == SPECIALISED.code else finding
+        if finding is not None and finding.severity == "error" and not (auto and finding.code == SPECIALISED.code):
             break
         sizes += [f"{d.where}={size}"] * (len(results) - compared)
     else:
         if not results and len(fixed) < len(dims):
             message = "the trained module runs at no other size of what is declared dynamic: nothing was compared"
             yield AGREES.warning(dims[0].where, message, "declare dynamic only what can vary")
+        yield from _outside(trial, [d for d in dims if d not in fixed], symbols)
+    if auto and symbols:
+        written = shapes_text(trial.truth.module, call, trial.program, symbols, ran)
+        trial.facts["dynamic_shapes"] = written
+        yield INFERRED.info("", f"dynamic sizes found and run: {written}", f"write {written}")
     trial.facts |= {**summary(results), "sizes": sizes[:24]}
+
+
+def _told(trial: Trial, dim: Dynamic, finding: Finding) -> Finding:
+    """With the line of the user's that asked for it; a warning where the user declared nothing."""
+    name = re.split(r"[.\[]", dim.where)[0]
+    subject = f"L['{name}']{dim.where.rpartition('.shape')[0].removeprefix(name)}.size()[{dim.dim}]"
+    stacks = [stack for asked, _, stack in _guards(trial) if asked == subject]
+    users = next((lines for stack in stacks if (lines := [at for at in stack if is_users(at[0])])), [])
+    if users and not finding.line:
+        finding = replace(finding, file=users[-1][0], line=users[-1][1])
+    if trial.options.dynamic_shapes != AUTO:
+        return finding
+    problem = finding.message.partition(", but it ")[2]
+    return NARROWER.warning(
+        dim.where, f"the trained module takes it at other sizes, but it {problem}", finding.fix,
+        file=finding.file, line=finding.line,
+    )  # fmt: skip
+
+
+def _guards(trial: Trial) -> list[tuple[str, str, list[tuple[str, int]]]]:
+    """What a further export, watched, fixes and assumes of sizes; nothing when it fails."""
+    module = trial.truth.module
+    call: Call = distinct((trial.case.args, dict(trial.case.kwargs)))
+    with SizeGuards() as guards, preserved(module):
+        try:
+            spec = by_name(module, call, dynamic_shapes(module, (trial.case.args, trial.case.kwargs), trial.options))
+            module.eval()
+            torch.export.export(module, *call, dynamic_shapes=spec, strict=trial.mode == "strict")
+        except Exception:
+            return guards.found
+    return guards.found
 
 
 def _symbols(program: ExportedProgram) -> dict[Place, Any]:
@@ -91,6 +155,41 @@ def _symbols(program: ExportedProgram) -> dict[Place, Any]:
             if isinstance(size, torch.SymInt) and size.node.expr.free_symbols:
                 found[leaf, dim] = size.node.expr
     return found
+
+
+def _outside(trial: Trial, dims: list[Dynamic], symbols: Mapping[Place, Any]) -> Iterator[Finding]:
+    """One below and one above what the user allows."""
+    call: Call = (trial.case.args, dict(trial.case.kwargs))
+    for d in dims:
+        expression, leaf = symbols[d.leaf, d.dim], flatten(call)[0][d.leaf]
+        for size in (d.smallest - 1, d.largest + 1):
+            elements = size * leaf.numel() // max(leaf.shape[d.dim], 1)
+            if not expression.is_symbol or not 0 < size <= UNBOUNDED or elements > max(_LARGEST, 4 * leaf.numel()):
+                continue
+            try:
+                trial.running.sequence([resized(call, _follow(symbols, {expression: size}))])
+            except Exception:
+                continue
+            bounds = f"{d.smallest} to {d.largest}" if d.largest < UNBOUNDED else f"{d.smallest} and up"
+            yield OUTSIDE.warning(
+                d.where,
+                f"declared for sizes {bounds}, but the program runs at {size} as well, where nothing was proved",
+                "declare all the sizes that it may get, or torch._check the size in forward",
+            )
+
+
+def _tied(symbols: dict[Place, Any], leaves: list[Any], groups: list[list[Place]]) -> dict[Place, Any]:
+    """``symbols`` with those that the module takes in proportion only made from each other."""
+    alone = {group[0] for group in groups if len(group) == 1}
+    tied = dict(symbols)
+    for group in groups:
+        first, *others = sorted((at for at in group if at in symbols), key=lambda at: leaves[at[0]].shape[at[1]]) or [
+            None
+        ]
+        for at in others:
+            if first is not None and at not in alone and symbols[at].is_symbol and symbols[first].is_symbol:
+                tied[at] = symbols[first] * (leaves[at[0]].shape[at[1]] // leaves[first[0]].shape[first[1]])
+    return tied
 
 
 def _sizes(
@@ -196,4 +295,4 @@ def _specialised(program: ExportedProgram, dim: Dynamic, problem: str, error: Ex
     )
 
 
-STAGE = Stage(run, rules=(SPECIALISED, AGREES), after=("parity",))
+STAGE = Stage(run, rules=(SPECIALISED, AGREES, INFERRED, NARROWER, OUTSIDE), after=("parity",))

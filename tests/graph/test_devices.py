@@ -13,6 +13,7 @@ from torch.export import Dim, ExportedProgram
 
 from pytest_exportready.graph.devices import DeviceBaked, literal_devices, purify_devices
 from pytest_exportready.graph.fingerprint import graph_fingerprint
+from pytest_exportready.graph.nodes import operator_name
 from pytest_exportready.proof.pytree import flatten, map_tensors
 from pytest_exportready.stages._fresh_process import in_child
 
@@ -131,10 +132,24 @@ def test_an_operator_with_a_device_of_its_own_is_refused() -> None:
 
 def test_moving_the_freed_program_moves_no_other() -> None:
     program = export("linear")
-    on_meta(purify_devices(program), X)
-    assert {tensor.device.type for tensor in program.state_dict.values()} == {"cpu"}
+    purify_devices(program).module().double()  # as moving to a device does, it replaces the data of each parameter
+    assert {tensor.dtype for tensor in program.state_dict.values()} == {torch.float32}
+
+
+def test_an_input_is_followed_before_a_weight() -> None:
+    program = torch.export.export(Lambda(lambda m, x: x @ m.w + torch.zeros(3, device=x.device), w=torch.eye(3)), (X,))
+    pure = purify_devices(program)
+    (made,) = [node for node in pure.graph.nodes if operator_name(node) == "aten::new_zeros"]
+    assert made.args[0].name in pure.graph_signature.user_inputs
 
 
 def test_ties_are_kept() -> None:
     pure = purify_devices(export("tied"))
     assert len({tensor.data_ptr() for name, tensor in pure.state_dict.items() if "weight" in name}) == 1
+
+
+def test_what_is_made_may_be_an_output() -> None:
+    program = torch.export.export(Lambda(lambda m, x: (x, torch.arange(3), torch.zeros(2), torch.eye(2))), (X,))
+    pure = reloaded(purify_devices(program))
+    assert [t.device.type for t in on_meta(pure, X)] == ["meta"] * 4
+    assert all(torch.equal(a, b) for a, b in zip(program.module()(X), reloaded(pure).module()(X), strict=True))

@@ -44,7 +44,7 @@ X = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(1))
 
 
 def written(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    y = m.linear(x)
+    y = x * 2
     first = m.second(y)
     y.relu_()
     return first, m.second(y)
@@ -141,8 +141,27 @@ def test_no_value_is_cast_twice_or_up_and_down_again() -> None:
     casts = [node for node in lowered.graph.nodes if operator_name(node) == "aten::_to_copy"]
     assert len({(node.args[0], node.kwargs["dtype"]) for node in casts}) == len(casts)
     assert not any(node.args[0] in casts for node in casts)
-    softened = to_precision(exported(lambda m, x: m.linear(m.linear(x).softmax(-1).exp())), torch.float16)
-    assert [n.kwargs["dtype"] for n in softened.graph.nodes if n.kwargs.get("dtype") == torch.float32]
+
+
+def test_a_value_cast_up_only_to_be_cast_down_stays_down() -> None:
+    program = exported(lambda m, x: m.second(m.linear(x).float()))
+    lowered = to_precision(program, torch.float16)
+    second = [node for node in lowered.graph.nodes if operator_name(node) == "aten::linear"][1]
+    assert operator_name(second.args[0]) == "aten::linear"
+    with torch.autocast("cpu", torch.float16):
+        expected = answer(Mixed(lambda m, x: m.second(m.linear(x).float())).eval(), X)[0]
+    assert torch.equal(answer(lowered.module(), X)[0], expected.float())
+
+
+def test_a_value_cast_up_and_then_written_is_cast_again() -> None:
+    def do(m: Any, x: Tensor) -> Tensor:
+        y = m.linear(x).float()
+        y.relu_()
+        return m.second(y)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = answer(Mixed(do).eval(), X)[0]
+    assert torch.equal(answer(to_precision(exported(do), torch.bfloat16).module(), X)[0], expected.float())
 
 
 def test_what_takes_no_mixture_or_is_the_users_runs_in_float32() -> None:

@@ -156,7 +156,8 @@ def test_no_false_alarm(name: str) -> None:
     kept = X.clone()
     readiness = check(HEALTHY[name], strict="both" if name in ("nested", "tiny") else False)
     assert readiness.ready, readiness
-    assert parity(readiness).facts == {"compared": 2, "bitwise": True, "largest": 0.0}
+    equal = {"compared": 2, "bitwise": True, "largest": 0.0, "decibel": None, "cosine": 1.0}
+    assert parity(readiness).facts == equal
     assert torch.equal(kept, X)
 
 
@@ -305,3 +306,35 @@ def test_a_signal_that_dies_in_norms_that_were_never_trained_is_revived() -> Non
     readiness = export_ready_check(model, (X,), stages=STAGES)
     assert not [f for f in readiness.errors if f.code == "ER503"], str(readiness)
     assert [f.severity for f in readiness.findings if f.code == "ER503"] == ["warning"]
+
+
+def _sum_of_cancelling(x: Tensor, order: Tensor) -> Tensor:
+    """Large terms that cancel: float32 keeps few digits, other ones in another order."""
+    terms = torch.cat([x * 1e4, torch.sin(x * 3), -x * 1e4 + 1e-3], 0)[order]
+    total = torch.zeros(3, dtype=x.dtype)
+    for term in terms:
+        total = total + term
+    return total
+
+
+def test_a_program_as_near_to_float64_as_the_module_is_right() -> None:
+    order = torch.arange(12)
+    right = traced(lambda x: _sum_of_cancelling(x, order), lambda x: _sum_of_cancelling(x, order.flip(0)))
+    readiness = check(right, X * 7)
+    assert codes(readiness) == []
+    facts = parity(readiness).facts
+    assert facts["judged_by_float64"] >= 1
+    assert facts["decibel"] < 100
+    assert 0.9 < facts["cosine"] <= 1.0
+
+
+def test_a_program_further_from_float64_than_the_module_is_wrong() -> None:
+    order = torch.arange(12)
+    wrong = traced(lambda x: _sum_of_cancelling(x, order), lambda x: _sum_of_cancelling(x, order) * 1.03)
+    assert codes(check(wrong, X * 7)) == ["ER501"]
+
+
+def test_limits_of_the_users_are_not_widened() -> None:
+    order = torch.arange(12)
+    right = traced(lambda x: _sum_of_cancelling(x, order), lambda x: _sum_of_cancelling(x, order.flip(0)))
+    assert codes(check(right, X * 7, tolerance={"rtol": 1e-7, "atol": 0.0})) == ["ER501"]

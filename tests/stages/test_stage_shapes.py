@@ -8,12 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
 from pytest_exportready import export_ready_check
+from pytest_exportready.case import ExportCase
+from pytest_exportready.proof.dynamic import Dynamic
+from pytest_exportready.proof.program import RunningProgram
 from pytest_exportready.readiness import Readiness
+from pytest_exportready.stage import Trial
+from pytest_exportready.stages.shapes import _outside
 
 STAGES = ["shapes"]
 
@@ -132,6 +138,27 @@ def test_bounds_of_the_user_are_kept() -> None:
     """Only sizes that the user declared are tried: to the bound and not past it."""
     tried = sizes(check(SPECIALISED["size branch"], dynamic_shapes=({0: Dim("b", min=2, max=8)},)))
     assert tried == [f"x.shape[0]={size}" for size in (2, 3, 7, 8)]
+
+
+@pytest.mark.parametrize(("low", "high"), [(2, 8), (3, 64), (4, 5)])
+def test_sizes_outside_are_refused(low: int, high: int) -> None:
+    """What torch.export makes of a Dim with bounds refuses the sizes next to them."""
+    readiness = check(lambda x: x * 2, dynamic_shapes=({0: Dim("b", min=low, max=high)},))
+    assert readiness.ready, readiness
+    assert not [finding for finding in readiness.findings if finding.code == "ER605"]
+
+
+def test_a_program_that_runs_outside_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told: nobody proved what it gives there."""
+    monkeypatch.setattr(RunningProgram, "sequence", lambda self, calls: [torch.zeros(1) for _ in calls])
+    program, call = Trial.__new__(Trial), ((torch.randn(4, 4),), {})
+    program.case, program.__dict__["running"] = (
+        ExportCase(nn.Linear(4, 4), *call),
+        RunningProgram.__new__(RunningProgram),
+    )
+    symbol = sympy.Symbol("s", integer=True)
+    found = list(_outside(program, [Dynamic(0, 0, "x.shape[0]", 2, 8)], {(0, 0): symbol}))
+    assert [(finding.code, finding.where) for finding in found] == [("ER605", "x.shape[0]")] * 2
 
 
 def test_derived_dimensions_follow() -> None:

@@ -11,9 +11,11 @@ from torch.fx.node import map_arg
 from pytest_exportready.graph.nodes import operator_name
 from pytest_exportready.graph.precision.policy import Policy, policy_of
 from pytest_exportready.graph.twin import twin
+from pytest_exportready.torch_internals import tracing_mode
 
 LOWER = (torch.float16, torch.bfloat16)
 _CAST = torch.ops.aten._to_copy.default
+_CASTS = ("aten::to", "aten::_to_copy")
 _ASSERTION = "aten::_assert_tensor_metadata"
 
 
@@ -44,10 +46,10 @@ class _Rewriting:
     """One graph on its way from the first node to the last; ``meta["val"]`` follows the casts."""
 
     def __init__(self, program: ExportedProgram, dtype: torch.dtype) -> None:
-        self.signature, self.dtype = program.graph_signature, dtype
+        self.signature, self.dtype, self._mode = program.graph_signature, dtype, tracing_mode(program)
         self._before: dict[torch.fx.Node, Any] = {}  # what nodes gave that now give another dtype
         self._casts: dict[tuple[torch.fx.Node, torch.dtype], torch.fx.Node] = {}
-        self._cast_from: dict[torch.fx.Node, torch.fx.Node] = {}
+        self._raised: dict[torch.fx.Node, torch.fx.Node] = {}  # what the program itself casts up, by the result
 
     def operator(self, node: torch.fx.Node) -> None:
         if operator_name(node) == _ASSERTION:
@@ -57,6 +59,9 @@ class _Rewriting:
         self._follow(node, self._policy(node))
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
             self._casts.clear()  # of values that are written meanwhile
+            self._raised.clear()
+        elif operator_name(node) in _CASTS and _dtypes(node.meta["val"]) == [torch.float32]:
+            self._raised[node] = node.all_input_nodes[0]
 
     def output(self, node: torch.fx.Node) -> None:
         for given in dict.fromkeys(node.all_input_nodes):
@@ -113,30 +118,25 @@ class _Rewriting:
         """What ``node`` gives on operands cast so."""
 
         def fake(operand: torch.fx.Node) -> Any:
-            val = operand.meta.get("val")
+            val: Any = operand.meta.get("val")
             return val.to(casts[operand]) if operand in casts else val
 
-        first = next(
-            n.meta["val"] for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor | tuple | list)
-        )
-        tensor = first if isinstance(first, torch.Tensor) else next(t for t in first if isinstance(t, torch.Tensor))
-        with tensor.fake_mode, torch.no_grad():
+        with self._mode, torch.no_grad():
             args, kwargs = map_arg((node.args, node.kwargs), fake)
             return node.target(*args, **kwargs)  # type: ignore[operator]
 
     def _cast(self, node: torch.fx.Node, dtype: torch.dtype, user: torch.fx.Node) -> torch.fx.Node:
         """``node`` in ``dtype`` for ``user``: no second cast of the same, none up and down again."""
-        source = self._cast_from.get(node)
-        if source is not None and source.meta["val"].dtype == dtype and node.meta["val"].dtype == torch.float32:
-            return source
+        if node in self._raised and _dtypes(self._raised[node].meta["val"]) == [dtype]:
+            return self._raised[node]
         if (node, dtype) not in self._casts:
             with user.graph.inserting_before(user):
                 cast = user.graph.call_function(_CAST, (node,), {"dtype": dtype})
             told = ("stack_trace", "nn_module_stack", "torch_fn", "from_node")
             cast.meta = {key: user.meta[key] for key in told if key in user.meta}
-            with node.meta["val"].fake_mode:
+            with self._mode:
                 cast.meta["val"] = node.meta["val"].to(dtype)
-            self._casts[node, dtype], self._cast_from[cast] = cast, node
+            self._casts[node, dtype] = cast
         return self._casts[node, dtype]
 
 

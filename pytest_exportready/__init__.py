@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         assert_dtypes_keep_values as assert_dtypes_keep_values,
         assert_export_ready as assert_export_ready,
         assert_grad_scaler_cleared as assert_grad_scaler_cleared,
+        assert_groups_named as assert_groups_named,
         assert_hooks_change_nothing as assert_hooks_change_nothing,
         assert_inputs_distinct as assert_inputs_distinct,
         assert_no_loss_scale as assert_no_loss_scale,
@@ -39,6 +40,18 @@ if TYPE_CHECKING:
     )
     from pytest_exportready.cache.topology import Topology as Topology, topology as topology
     from pytest_exportready.case import ExportCase as ExportCase, export_ready as export_ready
+    from pytest_exportready.collectives.exportable import (
+        exportable_all_gather as exportable_all_gather,
+        exportable_all_reduce as exportable_all_reduce,
+        exportable_all_to_all as exportable_all_to_all,
+        exportable_broadcast as exportable_broadcast,
+        exportable_reduce_scatter as exportable_reduce_scatter,
+    )
+    from pytest_exportready.collectives.groups import (
+        GroupNotNamed as GroupNotNamed,
+        bind_groups as bind_groups,
+        name_group as name_group,
+    )
     from pytest_exportready.dynamic_batch.adapter import make_batch_dynamic as make_batch_dynamic
     from pytest_exportready.dynamic_batch.refusal import NotBatchDynamic as NotBatchDynamic
     from pytest_exportready.finding import Finding as Finding
@@ -64,6 +77,7 @@ _HOME = {
     "DeviceBaked": "graph.devices",
     "ExportCase": "case",
     "Finding": "finding",
+    "GroupNotNamed": "collectives.groups",
     "NotBatchDynamic": "dynamic_batch.refusal",
     "ProgramDiffers": "reexport",
     "RankMismatchError": "ranks.mismatch",
@@ -82,6 +96,7 @@ _HOME = {
     "assert_dtypes_keep_values": "assertions",
     "assert_export_ready": "assertions",
     "assert_grad_scaler_cleared": "assertions",
+    "assert_groups_named": "assertions",
     "assert_hooks_change_nothing": "assertions",
     "assert_inputs_distinct": "assertions",
     "assert_no_loss_scale": "assertions",
@@ -96,10 +111,17 @@ _HOME = {
     "assert_trained_buffers_saved": "assertions",
     "assert_values_finite": "assertions",
     "assert_weights_read_directly": "assertions",
+    "bind_groups": "collectives.groups",
     "export_ready": "case",
     "export_ready_check": "ready_check",
+    "exportable_all_gather": "collectives.exportable",
+    "exportable_all_reduce": "collectives.exportable",
+    "exportable_all_to_all": "collectives.exportable",
+    "exportable_broadcast": "collectives.exportable",
+    "exportable_reduce_scatter": "collectives.exportable",
     "graph_fingerprint": "graph.fingerprint",
     "make_batch_dynamic": "dynamic_batch.adapter",
+    "name_group": "collectives.groups",
     "precision_report": "graph.precision.report",
     "prepare_for_export": "prepare",
     "purify_devices": "graph.devices",

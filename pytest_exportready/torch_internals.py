@@ -10,7 +10,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
@@ -339,3 +339,23 @@ def function_of_node(node: Any) -> type | None:
     """
     function = getattr(type(node), "_forward_cls", None)
     return function if isinstance(function, type) else None
+
+
+def register_group(name: str, group: Any) -> None:
+    """Let operators find the process group ``group`` under ``name``; what is public knows torch's own names only."""
+    from torch._C import _distributed_c10d as c10d
+
+    c10d._register_process_group(name, group)
+
+
+def unregister_group(name: str) -> None:
+    """Undo ``register_group``; nothing where torch forgot the name already, as when its groups were destroyed."""
+    from torch._C import _distributed_c10d as c10d
+
+    with suppress(RuntimeError):
+        c10d._unregister_process_group(name)
+
+
+def functional_collectives() -> Any:
+    """The operators that functional collectives are made of, which a program keeps by their group's name."""
+    return torch.ops._c10d_functional

@@ -245,3 +245,17 @@ def test_tracing_mode() -> None:
     val = program.graph.find_nodes(op="placeholder")[0].meta["val"]
     with internals.tracing_mode(program):
         assert internals.is_fake(val + 1)
+
+
+@pytest.mark.world(2)
+def test_groups_and_functional_collectives(world: Any) -> None:
+    internals.unregister_group("never there")
+    internals.register_group("exportready/a_test/2", dist.group.WORLD)
+    ops = internals.functional_collectives()
+    x = torch.ones(2) + world.rank
+    for name in ("all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "broadcast"):
+        assert hasattr(ops, name)
+    assert ops.wait_tensor(ops.all_reduce(x, "sum", "exportready/a_test/2")).tolist() == [3.0, 3.0]
+    internals.unregister_group("exportready/a_test/2")
+    with pytest.raises(RuntimeError, match="exportready/a_test/2"):
+        ops.all_reduce(x, "sum", "exportready/a_test/2")

@@ -4,7 +4,7 @@
 ``LOCAL_RANK`` work where the model was built. ``torch.export`` writes the device into the program, and both
 the program and the module fail on the device where they are to run. Judged when the case names a
 ``target_device`` other than the model's own, by running a copy on the meta device: no other device is needed. Fine
-are 0-dimensional tensors on the CPU, indices on the CPU, and moving the output.
+are 0-dimensional tensors on the CPU, indices on the CPU, moving the output, and ``"cuda" if x.is_cuda else "cpu"``.
 
 Bad:  ``positions = torch.arange(ids.shape[1])``
 Good: ``positions = torch.arange(ids.shape[1], device=ids.device)``
@@ -30,7 +30,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     if subject.target_device is None or is_at(home(model), torch.device(subject.target_device)):
         return
     try:
-        found = strangers(model, subject.args, subject.kwargs)
+        found = strangers(model, subject.args, subject.kwargs, torch.device(subject.target_device))
     except Exception:
         return  # no copy, or tensors without a form on the meta device: nothing can be said
     for stranger in found:

@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 from pytest_exportready.dynamic_batch.numbers import batch_numbers
 from pytest_exportready.dynamic_batch.readings import Reading
 from pytest_exportready.dynamic_batch.refusal import FROM_SOURCE, NotBatchDynamic
-from pytest_exportready.dynamic_batch.rewriting import rewrite
+from pytest_exportready.dynamic_batch.rewriting import Name, name_of, rewrite
 from pytest_exportready.dynamic_batch.rows import Leaves, Rows, agree, chosen, first_apart, in_batches, rows_of, run
 from pytest_exportready.dynamic_batch.worlds import World, stand_in, worlds
 from pytest_exportready.graph.effects import schema_of, shares, writes
@@ -136,7 +136,7 @@ class _Adapter:
         self, world: World, leaves: Leaves, expected: Leaves, outputs: list[Rows | None],
         nodes: Mapping[str, Rows | None], instead: int,
     ) -> ExportedProgram:  # fmt: skip
-        readings = {node.name: reading for node, reading in world.readings.items()}
+        readings = {name_of(self.module, node): reading for node, reading in world.readings.items()}
         module = _graph(self.program)
         rewrite(module, readings, self.source, self.dim)
         self._verify(module, leaves, expected, outputs, nodes, readings)
@@ -147,7 +147,7 @@ class _Adapter:
 
     def _verify(
         self, module: GraphModule, leaves: Leaves, expected: Leaves, outputs: list[Rows | None],
-        nodes: Mapping[str, Rows | None], readings: Mapping[str, Reading],
+        nodes: Mapping[str, Rows | None], readings: Mapping[Name, Reading],
     ) -> None:  # fmt: skip
         for size in SIZES:
             given = chosen(leaves, self.places, range(size))
@@ -158,7 +158,7 @@ class _Adapter:
                 problem = exception_text(error, 200)
             if problem:
                 node = self._apart(module, leaves, given, size, nodes)
-                doubt = f"; sizes taken from the batch: {few(readings)}" if readings else ""
+                doubt = f"; sizes taken from the batch: {few(name for _, name in readings)}" if readings else ""
                 raise NotBatchDynamic(
                     f"with {size} rows the program is not what it is with {self.batch}: {problem}{doubt}",
                     FROM_SOURCE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node, map_arg
 
 from pytest_exportready.dynamic_batch.readings import Reading, applied, is_view, keeps_rows, readings
 from pytest_exportready.dynamic_batch.refusal import FROM_SOURCE, NotBatchDynamic
+from pytest_exportready.dynamic_batch.rewriting import region
 from pytest_exportready.proof.pytree import flatten
 from pytest_exportready.text import exception_text
 from pytest_exportready.torch_internals import fake_mode
@@ -50,24 +51,48 @@ def worlds(module: GraphModule, inputs: Mapping[Node, Any], batch: int, instead:
 
     Raises NotBatchDynamic at the first node that runs under no reading.
     """
-    found: dict[Node, list[World]] = {}
     mode, converter = fake_mode()
     with mode, torch.no_grad(), _without_log():
-        for node in module.graph.nodes:
-            if node.op == "placeholder":
-                value = inputs[node]
-                found[node] = [World({}, converter(value) if isinstance(value, torch.Tensor) else value)]
-            elif node.op == "get_attr":
-                found[node] = [World({}, _attribute(module, str(node.target), converter))]
-            elif node.op == "output":
-                unused = [other for other in found if not other.users]  # what writes in place still has to fit
-                found[node] = [
-                    World(chosen, map_arg(node.args[0], values.__getitem__))
-                    for chosen, values in _joint([*node.all_input_nodes, *unused], found)[:_MOST]
-                ]
-            else:
-                found[node] = _of(node, found, batch, instead)
+        fake = {node: converter(v) if isinstance(v, torch.Tensor) else v for node, v in inputs.items()}
+        return _in_graph(module, fake, batch, instead, converter)
+
+
+def _in_graph(
+    module: GraphModule, inputs: Mapping[Node, Any], batch: int, instead: int, converter: Callable[..., Any]
+) -> dict[Node, list[World]]:
+    found: dict[Node, list[World]] = {}
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            found[node] = [World({}, inputs[node])]
+        elif node.op == "get_attr":
+            found[node] = [World({}, _attribute(module, str(node.target), converter))]
+        elif node.op == "output":
+            unused = [other for other in found if not other.users]  # what writes in place still has to fit
+            found[node] = [
+                World(chosen, map_arg(node.args[0], values.__getitem__))
+                for chosen, values in _joint([*node.all_input_nodes, *unused], found)[:_MOST]
+            ]
+        elif region(node) is not None:
+            found[node] = _of_region(node, found, batch, instead, converter)
+        else:
+            found[node] = _of(node, found, batch, instead)
     return found
+
+
+def _of_region(
+    node: Node, found: Mapping[Node, list[World]], batch: int, instead: int, converter: Callable[..., Any]
+) -> list[World]:
+    """The worlds of a graph that is run once, as it is, inside another."""
+    inner = region(node)
+    assert inner is not None
+    placeholders = [other for other in inner.graph.nodes if other.op == "placeholder"]
+    results: list[World] = []
+    for chosen, values in _joint(node.all_input_nodes, found):
+        operands = map_arg(node.args[len(node.args) - len(placeholders) :], values.__getitem__)
+        inside = _in_graph(inner, dict(zip(placeholders, operands, strict=True)), batch, instead, converter)
+        output = next(other for other in inside if other.op == "output")
+        results += [World({**chosen, **world.readings}, world.value) for world in inside[output]]
+    return results[:_MOST]
 
 
 @contextmanager

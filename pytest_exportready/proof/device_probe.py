@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from pytest_exportready.failure import stack_place
 from pytest_exportready.module.copying import refuse_ties_to_original
 from pytest_exportready.module.places import unregistered_tensors
+from pytest_exportready.proof.pretending import Pretending
 from pytest_exportready.proof.pytree import flatten, map_tensors
 from pytest_exportready.torch_internals import each_operator
 
@@ -50,22 +51,38 @@ def is_at(own: torch.device, target: torch.device) -> bool:
     return target.type == own.type and target.index in (None, own.index or 0)
 
 
-def strangers(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Stranger]:
+def strangers(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], target: torch.device
+) -> list[Stranger]:
     """Tensors made in ``forward`` on a device of their own, in order, each line once.
+
+    Forward is told that what is on the meta device is on ``target``: ``"cuda" if x.is_cuda else "cpu"`` is no fault.
 
     Only those count that meet the model's tensors in an operator that wants one device; a 0-dimensional tensor and an
     index may be on the CPU. What the module holds already is not looked at. Where forward asks for values they are 1;
     where it cannot run so, the part of it before that is judged. Raises what copying raises.
     """
     refuse_ties_to_original(model)
+    found, whole = _probe(model, args, kwargs, Pretending(torch.device("meta"), target, lambda place: True))
+    if not whole:  # what it does on the target may need the target
+        found, _ = _probe(model, args, kwargs, Pretending(torch.device("meta"), target, lambda place: False))
+    return found
+
+
+def _probe(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], told: Pretending
+) -> tuple[list[Stranger], bool]:
+    """The strangers, and whether ``forward`` ran to its end."""
     memo: dict[int, Any] = {id(t): _on_meta(t) for t in [*model.parameters(), *model.buffers()]}
     twin = copy.deepcopy(model, memo).eval()
     watch = _Watch([tensor for _, tensor in unregistered_tensors(twin)])
     own_args, own_kwargs = map_tensors(_on_meta, (tuple(args), dict(kwargs)))
+    whole = False
     # The run without values may end early: whether forward runs with them, the stages tell.
-    with torch.no_grad(), _Recurrent(watch), each_operator(watch.run), suppress(Exception):
+    with torch.no_grad(), told.machine(), told, _Recurrent(watch), each_operator(watch.run), suppress(Exception):
         twin(*own_args, **own_kwargs)
-    return list(dict.fromkeys(watch.found))
+        whole = True
+    return list(dict.fromkeys(watch.found)), whole
 
 
 class _Recurrent(TorchFunctionMode):

@@ -18,9 +18,9 @@ from pytest_exportready.stages.parity import tolerance_of
 AGREES = Rule(
     "ER606",
     "agrees_in_other_layouts",
-    "A program may be handed its inputs in another memory layout than the example had: channels_last images, transposed "
-    "and sliced tensors. It must give the same or refuse them. as_strided with numbers, and a branch on is_contiguous() "
-    "or stride(), are recorded as they were for the example.",
+    "A program may be handed its inputs in another memory layout than the example had: channels_last images, "
+    "transposed and sliced tensors. It must give the same or refuse them. as_strided with numbers, and a branch on "
+    "is_contiguous() or stride(), are recorded as they were for the example.",
 )
 
 

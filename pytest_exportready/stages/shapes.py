@@ -38,13 +38,11 @@ AGREES = Rule(
     "The program must give what the trained module gives at every size it was declared for. A Python number "
     "computed from the example's size is frozen, and only another size shows it.",
 )
-
-
 INFERRED = Rule(
     "ER603",
     "sizes_inferred",
-    'With dynamic_shapes="auto": the dimensions that the trained module takes at other sizes, with what ties and bounds '
-    "them, as the expression to write. Each was run at other sizes.",
+    'With dynamic_shapes="auto": the dimensions that the trained module takes at other sizes, with what ties and '
+    "bounds them, as the expression to write. Each was run at other sizes.",
 )
 NARROWER = Rule(
     "ER604",
@@ -162,7 +160,8 @@ def _outside(trial: Trial, dims: list[Dynamic], symbols: Mapping[Place, Any]) ->
     call: Call = (trial.case.args, dict(trial.case.kwargs))
     for d in dims:
         expression, leaf = symbols[d.leaf, d.dim], flatten(call)[0][d.leaf]
-        for size in (d.smallest - 1, d.largest + 1):
+        below = d.smallest - 1 if d.smallest > 2 else 0  # torch keeps no bound of 2: it is that of every size
+        for size in (below, d.largest + 1):
             elements = size * leaf.numel() // max(leaf.shape[d.dim], 1)
             if not expression.is_symbol or not 0 < size <= UNBOUNDED or elements > max(_LARGEST, 4 * leaf.numel()):
                 continue
@@ -183,12 +182,11 @@ def _tied(symbols: dict[Place, Any], leaves: list[Any], groups: list[list[Place]
     alone = {group[0] for group in groups if len(group) == 1}
     tied = dict(symbols)
     for group in groups:
-        first, *others = sorted((at for at in group if at in symbols), key=lambda at: leaves[at[0]].shape[at[1]]) or [
-            None
-        ]
-        for at in others:
-            if first is not None and at not in alone and symbols[at].is_symbol and symbols[first].is_symbol:
-                tied[at] = symbols[first] * (leaves[at[0]].shape[at[1]] // leaves[first[0]].shape[first[1]])
+        places = sorted((at for at in group if at in symbols), key=lambda at: leaves[at[0]].shape[at[1]])
+        for at in places[1:]:
+            if at not in alone and symbols[at].is_symbol and symbols[places[0]].is_symbol:
+                first, dim = places[0]
+                tied[at] = symbols[first, dim] * (leaves[at[0]].shape[at[1]] // leaves[first].shape[dim])
     return tied
 
 

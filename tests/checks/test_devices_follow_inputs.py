@@ -119,6 +119,14 @@ def test_a_loop_that_values_would_end_is_left() -> None:
     assert judge(Net(do)) == []
 
 
+def test_where_the_way_on_the_target_cannot_run_the_way_here_is_judged() -> None:
+    def do(net: Net, x: torch.Tensor) -> torch.Tensor:
+        x = torch.ops.exportready_absent.scan(x) if x.is_cuda else x
+        return x + torch.ones(2)
+
+    assert len(judge(Net(do))) == 1
+
+
 def test_the_same_kind_of_device_under_another_index_is_judged() -> None:
     assert len(judge(Net(FAULTS["arange"]), target="cpu:1")) == 1
     assert judge(Net(FAULTS["arange"]), target="cpu:0") == []

@@ -103,6 +103,14 @@ def without_gradients(net: Net, h: Tensor) -> Tensor:
         return h * h.shape[0]
 
 
+def token_without_gradients(net: Net, h: Tensor) -> Tensor:
+    with torch.no_grad():
+        token = net.token.expand(h.shape[0], 1, 4) * 1.5
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = torch.zeros(h.shape[0] * 6, 4) + torch.mm(h.view(h.shape[0] * 6, 4), net.table[:4])
+    return torch.cat([token, mixed.view(h.shape[0], 6, 4)], 1)
+
+
 def helper(x: Tensor, count: int) -> Tensor:
     return x / count
 
@@ -141,6 +149,7 @@ CORPUS = {
     "batch norm in eval": Entry(lambda net, h: net.norm(h), X, True),
     "a literal that equals the batch": Entry(lambda net, h: h * 4 + net.scale, X, True),
     "two inputs": Entry(lambda net, h, y: h + y.view(h.shape[0], 4), ((3, 4), (3, 2, 2)), True),
+    "in regions": Entry(token_without_gradients, S, True),
     "times the size": Entry(lambda net, h: h * h.shape[0], X, False),
     "times a part of the size": Entry(lambda net, h: h * (h.shape[0] * 0.1), X, False),
     "mean by hand": Entry(lambda net, h: h - h.sum(0) / h.shape[0], X, False),

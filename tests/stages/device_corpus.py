@@ -188,6 +188,21 @@ class Clean:
     def mask_with_lowest(m: Any, x: Tensor) -> Tensor:
         return m.linear(x).masked_fill(x < 0, torch.finfo(x.dtype).min)
 
+    def device_by_kind(m: Any, x: Tensor) -> Tensor:
+        return m.linear(x) + torch.zeros(2, device="cuda" if x.is_cuda else "cpu")
+
+    def device_by_number(m: Any, x: Tensor) -> Tensor:
+        device = torch.device(f"cuda:{x.get_device()}") if x.is_cuda else torch.device("cpu")
+        return m.linear(x) + torch.arange(2, device=device)
+
+    def device_of_the_machine(m: Any, x: Tensor) -> Tensor:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return m.linear(x) + torch.tensor([1.0, 2.0], device=device)
+
+    def moved_by_kind(m: Any, x: Tensor) -> Tensor:
+        shift = torch.tensor([1.0, 2.0])
+        return m.linear(x) + (shift.cuda() if x.is_cuda else shift)
+
     def random(m: Any, x: Tensor) -> Tensor:
         return m.linear(x) + 0 * torch.randn(2, device=x.device)
 

@@ -157,7 +157,7 @@ def test_a_program_that_runs_outside_its_bounds(monkeypatch: pytest.MonkeyPatch)
         RunningProgram.__new__(RunningProgram),
     )
     symbol = sympy.Symbol("s", integer=True)
-    found = list(_outside(program, [Dynamic(0, 0, "x.shape[0]", 2, 8)], {(0, 0): symbol}))
+    found = list(_outside(program, [Dynamic(0, 0, "x.shape[0]", 3, 8)], {(0, 0): symbol}))
     assert [(finding.code, finding.where) for finding in found] == [("ER605", "x.shape[0]")] * 2
 
 

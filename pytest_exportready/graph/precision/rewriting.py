@@ -23,8 +23,9 @@ def to_precision(program: ExportedProgram, dtype: torch.dtype) -> ExportedProgra
     """``program`` with its matrix products and convolutions in ``dtype`` (float16 or bfloat16), as under autocast.
 
     Inputs, outputs, weights and dynamic dimensions stay as they are; what runs in what, ``precision_report`` tells.
-    Branches, loops and operators of the user's get the dtypes that they had. The memory of the weights is shared,
-    ``program`` is left as it was.
+    Branches, loops and operators of the user's get the dtypes that they had. As under autocast, a cast makes a tensor
+    of its own: what is written in place before it or after it is not seen through it. The memory of the weights is
+    shared, ``program`` is left as it was.
 
     On nets of matrix products and convolutions the answer is autocast's to the bit. Raises ValueError for another dtype
     and for an operator that takes neither.

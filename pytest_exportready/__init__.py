@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from pytest_exportready.finding import Finding as Finding
     from pytest_exportready.graph.devices import DeviceBaked as DeviceBaked, purify_devices as purify_devices
     from pytest_exportready.graph.fingerprint import graph_fingerprint as graph_fingerprint
-    from pytest_exportready.graph.precision.report import precision_report as precision_report
     from pytest_exportready.graph.precision.rewriting import to_precision as to_precision
     from pytest_exportready.graph.weights import weights_fingerprint as weights_fingerprint
     from pytest_exportready.prepare import prepare_for_export as prepare_for_export
+    from pytest_exportready.proof.precision import precision_report as precision_report
     from pytest_exportready.ranks.mismatch import RankMismatchError as RankMismatchError
     from pytest_exportready.readiness import Readiness as Readiness
     from pytest_exportready.ready_check import export_ready_check as export_ready_check
@@ -122,7 +122,7 @@ _HOME = {
     "graph_fingerprint": "graph.fingerprint",
     "make_batch_dynamic": "dynamic_batch.adapter",
     "name_group": "collectives.groups",
-    "precision_report": "graph.precision.report",
+    "precision_report": "proof.precision",
     "prepare_for_export": "prepare",
     "purify_devices": "graph.devices",
     "to_precision": "graph.precision.rewriting",

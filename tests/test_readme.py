@@ -39,14 +39,19 @@ def test_the_example_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ready" in capsys.readouterr().out
 
 
+def test_the_example_of_programs_that_are_kept_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(PYTHON[2], "README.md", "exec"), {})
+    assert [len(line) for line in capsys.readouterr().out.split()] == [32, 32, 32]
+
+
 def test_the_example_of_ranks_passes(tmp_path: Path) -> None:
-    (tmp_path / "test_ranks.py").write_text(PYTHON[2])
+    (tmp_path / "test_ranks.py").write_text(PYTHON[3])
     result = run_pytest(tmp_path, "test_ranks.py")
     assert "1 passed" in result.stdout, result.stdout
 
 
 def test_the_example_of_ranks_passes_under_torchrun(tmp_path: Path) -> None:
-    (tmp_path / "test_ranks.py").write_text(PYTHON[2])
+    (tmp_path / "test_ranks.py").write_text(PYTHON[3])
     (command,) = [command for command in COMMANDS if command.startswith("torchrun ")]
     options = command.removeprefix("torchrun ").split()
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", *options, "-p", "no:cacheprovider"]

@@ -22,7 +22,7 @@ from pytest_exportready.finding import Finding, Rule
 RULE = Rule("ER429", "collectives_functional", __doc__ or "")
 
 _SIGNS = re.compile(
-    r"Node\.meta (?:broadcast|all_?(?:gather|reduce|to_?all)|reduce|scatter|gather|barrier|send|recv)\w*_ has invalid val"
+    r"Node\.meta (?:broadcast|all_?(?:gather|reduce|to_?all)|reduce|scatter|gather|barrier|send|recv)\w*_ has invalid"
     r"|c10d::|ProcessGroup|pybind11_type"
 )
 _FORMS = {

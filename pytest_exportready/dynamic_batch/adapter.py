@@ -67,7 +67,8 @@ class _Adapter:
     def adapted(self) -> ExportedProgram:
         _refuse_effects(self.module)
         instead = stand_in(self.module, self.batch)
-        found = worlds(self.module, dict(zip(self.inputs, self._example(instead), strict=True)), self.batch, instead)
+        inputs = dict(zip(self.inputs, self._example(instead), strict=True))
+        found = worlds(self.module, inputs, self.batch, instead, self.dim)
         for node, problem in batch_numbers(self.program, self.module, self.batch, self.dim):
             raise NotBatchDynamic(
                 problem, "take the number from the input in forward as a tensor, and " + FROM_SOURCE, node

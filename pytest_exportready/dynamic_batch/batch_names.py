@@ -57,9 +57,9 @@ _COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne")
 
 
 class BatchNames:
-    """dim: the dimension of the batch. given: parameters that a caller fills with numbers of the batch."""
+    """dim: the dimension of the batch, None for any. given: parameters that a caller fills with such numbers."""
 
-    def __init__(self, function: Function, dim: int, given: frozenset[str] = frozenset()) -> None:
+    def __init__(self, function: Function, dim: int | None, given: frozenset[str] = frozenset()) -> None:
         self.function = function
         self.dim = dim
         self.names = set(given)
@@ -85,7 +85,13 @@ class BatchNames:
         found = any(not kinds or operator in kinds for kinds in self._computed(part))
         return found and not any(self._spells(node, number) for node in ast.walk(part))
 
-    def passed(self, call: ast.Call, callee: ast.FunctionDef) -> frozenset[str]:
+    def gives_sizes(self, part: ast.AST) -> bool:
+        """Whether a tensor is made there with a size from the batch."""
+        calls = [node for node in ast.walk(part) if isinstance(node, ast.Call)]
+        made = [call for call in calls if ast.unparse(call.func).split(".")[-1] in _TAKES_SIZES]
+        return any(self.sized(value) for call in made for value in call.args)
+
+    def passed(self, call: ast.Call, callee: Function) -> frozenset[str]:
         """Parameters of ``callee`` that this call fills with numbers of the batch."""
         parameters = [argument.arg for argument in [*callee.args.posonlyargs, *callee.args.args]]
         if parameters[:1] == ["self"]:
@@ -102,9 +108,7 @@ class BatchNames:
         if isinstance(node, ast.Subscript):
             if isinstance(node.slice, ast.Slice):
                 return self.sized(node.value) and _starts_at_zero(node.slice)
-            if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-                return self._is_batch(node.slice)
-            return self.sized(node.slice)
+            return self._is_batch(node.slice) if self.sized(node.value) else self.sized(node.slice)
         if isinstance(node, ast.Call):
             return self._sized_call(node)
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List)):
@@ -120,7 +124,7 @@ class BatchNames:
         return (names[0] in _ARITHMETIC or names[-1] in _MAKES) and any(self.sized(value) for value in call.args)
 
     def _is_batch(self, index: ast.expr) -> bool:
-        return not isinstance(_constant(index), int) or _constant(index) == self.dim
+        return self.dim is None or not isinstance(_constant(index), int) or _constant(index) == self.dim
 
     def _assign(self, node: ast.AST) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else []
@@ -137,7 +141,8 @@ class BatchNames:
         if isinstance(value, (ast.Tuple, ast.List)):
             told = [target for target, part in zip(targets, value.elts, strict=False) if self.sized(part)]
         else:
-            told = targets[self.dim : self.dim + 1] if self.sized(value) else []
+            its = slice(None) if self.dim is None else slice(self.dim, self.dim + 1)
+            told = targets[its] if self.sized(value) else []
         self.names |= {ast.unparse(target) for target in told if not isinstance(target, ast.Starred)}
 
     def _computed(self, node: ast.AST) -> Iterator[tuple[str, ...]]:

@@ -22,23 +22,43 @@ class Running:
     opaque: bool
 
 
+Places = tuple[tuple[str, int], ...]
+
+
 @cache
-def running(file: str, line: int, dim: int) -> Running | None:
-    """What runs at this line; None when the file cannot be read."""
+def running(places: Places, dim: int | None) -> Running | None:
+    """What runs at the last of these lines, each of which calls the next; None when a file cannot be read."""
+    caller: tuple[BatchNames, ast.AST] | None = None
+    found: tuple[ast.Module, BatchNames, ast.AST] | None = None
+    for file, line in places:
+        tree, function = _function_at(file, line)
+        if function is None:
+            return None
+        given: frozenset[str] = frozenset()
+        for call in ast.walk(caller[1]) if caller else ():
+            if isinstance(call, ast.Call) and caller:
+                given |= caller[0].passed(call, function)
+        names = BatchNames(function, dim, given)
+        caller = names, names.statement(line)
+        found = tree, *caller
+    if found is None:
+        return None
+    parts, opaque = _followed(*found, _DEEPEST)
+    return Running(tuple(parts), opaque)
+
+
+@cache
+def _function_at(file: str, line: int) -> tuple[ast.Module, Function | None]:
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
-        return None
+        return ast.Module([], []), None
     held = [
         node
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node.lineno <= line <= (node.end_lineno or 0)
     ]
-    if not held:
-        return None
-    start = BatchNames(max(held, key=lambda node: (node.lineno, isinstance(node, ast.Lambda))), dim)
-    parts, opaque = _followed(tree, start, start.statement(line), _DEEPEST)
-    return Running(tuple(parts), opaque)
+    return tree, max(held, key=lambda node: (node.lineno, isinstance(node, ast.Lambda)), default=None)
 
 
 def _followed(

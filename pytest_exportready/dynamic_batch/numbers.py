@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from pytest_exportready.dynamic_batch.called import Running, running
-from pytest_exportready.failure import stack_place
+from pytest_exportready.failure import stack_places
 from pytest_exportready.graph.effects import schema_of
 from pytest_exportready.graph.nodes import operator_name
 from pytest_exportready.proof.pytree import flatten
@@ -29,7 +29,7 @@ def batch_numbers(program: ExportedProgram, module: GraphModule, batch: int, dim
     lifted = set(program.graph_signature.inputs_to_lifted_tensor_constants.values())
     for graph in (inner for inner in module.modules() if isinstance(inner, GraphModule)):
         for node in graph.graph.nodes:
-            source = _source(node, dim) if node.op == "call_function" else None
+            source = source_of(node, dim) if node.op == "call_function" else None
             branch = next((line for names, _ in source.parts if (line := names.branch())), 0) if source else 0
             if branch:
                 yield (
@@ -40,19 +40,29 @@ def batch_numbers(program: ExportedProgram, module: GraphModule, batch: int, dim
                 yield node, f"a number in it can stem from the batch of {batch}, and is the same for every other batch"
 
 
-def _source(node: Node, dim: int) -> Running | None:
+def makes_batch(node: Node, dim: int) -> bool:
+    """Whether the source makes a tensor with a size from the batch where ``node`` was called."""
+    source = source_of(node, dim)
+    return source is not None and any(names.gives_sizes(part) for names, part in source.parts)
+
+
+def source_of(node: Node, dim: int | None) -> Running | None:
     """What runs at the line that made the call; None where the file cannot be read, or is another by now."""
     trace = str(node.meta.get("stack_trace") or "")
-    file, line = stack_place(trace)
-    same = bool(file) and linecache.getline(file, line).strip() in trace
-    return running(file, line, dim) if same else None
+    places = tuple(stack_places(trace))
+    same = all(linecache.getline(file, line).strip() in trace for file, line in places)
+    return running(places, dim) if places and same else None
 
 
 def _stems(node: Node, number: float, source: Running | None, batch: int) -> bool:
     if source is None:
         return _related(number, batch)
-    told = any(names.computes(part, _name(node), number) for names, part in source.parts)
-    return told or (source.opaque and _related(number, batch))
+    if any(names.computes(part, _name(node), number) for names, part in source.parts):
+        return True
+    if source.opaque and _related(number, batch):
+        return True
+    anywhere = source_of(node, None) if abs(number) in (batch, 1 / batch) and batch > 1 else None
+    return anywhere is not None and any(names.computes(part, _name(node), number) for names, part in anywhere.parts)
 
 
 def _name(node: Node) -> str:

@@ -29,15 +29,15 @@ class Literal:
 Reading = tuple[Literal, ...]
 
 
-def readings(node: torch.fx.Node, batch: int) -> list[Reading]:
+def readings(node: torch.fx.Node, batch: int, made: bool) -> list[Reading]:
     """Every way to read the sizes of ``node``, the likeliest first: none from the batch, one that equals it, one that
-    is a multiple, all those that equal it."""
+    is a multiple, all those that equal it. made: the source says that one is from the batch."""
     literals = list(_literals(node, batch))
     exact = [literal for literal in literals if literal.factor == 1]
     single: list[Reading] = [(one,) for one in sorted(literals, key=lambda literal: literal.factor != 1)]
     together = [tuple(exact)] if len(exact) > 1 and not is_view(node) else []
     plain: list[Reading] = [()]
-    return [*single, *plain] if operator_name(node) == "aten::slice" else [*plain, *single, *together]
+    return [*single, *plain] if made or operator_name(node) == "aten::slice" else [*plain, *single, *together]
 
 
 def is_view(node: torch.fx.Node) -> bool:

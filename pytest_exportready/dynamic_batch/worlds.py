@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node, map_arg
 
+from pytest_exportready.dynamic_batch.numbers import makes_batch
 from pytest_exportready.dynamic_batch.readings import Reading, applied, is_view, keeps_rows, readings
 from pytest_exportready.dynamic_batch.refusal import FROM_SOURCE, NotBatchDynamic
 from pytest_exportready.dynamic_batch.rewriting import region
@@ -46,19 +47,22 @@ def stand_in(module: GraphModule, batch: int) -> int:
     return free[0]
 
 
-def worlds(module: GraphModule, inputs: Mapping[Node, Any], batch: int, instead: int) -> dict[Node, list[World]]:
-    """The worlds of every node, the likeliest first. inputs: what the placeholders get, at the batch ``instead``.
+def worlds(
+    module: GraphModule, inputs: Mapping[Node, Any], batch: int, instead: int, dim: int
+) -> dict[Node, list[World]]:
+    """The worlds of every node, the likeliest first.
 
+    inputs: what the placeholders get, at the batch ``instead``. dim: that of the batch.
     Raises NotBatchDynamic at the first node that runs under no reading.
     """
     mode, converter = fake_mode()
     with mode, torch.no_grad(), _without_log():
         fake = {node: converter(v) if isinstance(v, torch.Tensor) else v for node, v in inputs.items()}
-        return _in_graph(module, fake, batch, instead, converter)
+        return _in_graph(module, fake, batch, instead, dim, converter)
 
 
 def _in_graph(
-    module: GraphModule, inputs: Mapping[Node, Any], batch: int, instead: int, converter: Callable[..., Any]
+    module: GraphModule, inputs: Mapping[Node, Any], batch: int, instead: int, dim: int, converter: Callable[..., Any]
 ) -> dict[Node, list[World]]:
     found: dict[Node, list[World]] = {}
     for node in module.graph.nodes:
@@ -73,14 +77,14 @@ def _in_graph(
                 for chosen, values in _joint([*node.all_input_nodes, *unused], found)[:_MOST]
             ]
         elif region(node) is not None:
-            found[node] = _of_region(node, found, batch, instead, converter)
+            found[node] = _of_region(node, found, batch, instead, dim, converter)
         else:
-            found[node] = _of(node, found, batch, instead)
+            found[node] = _of(node, found, batch, instead, dim)
     return found
 
 
 def _of_region(
-    node: Node, found: Mapping[Node, list[World]], batch: int, instead: int, converter: Callable[..., Any]
+    node: Node, found: Mapping[Node, list[World]], batch: int, instead: int, dim: int, converter: Callable[..., Any]
 ) -> list[World]:
     """The worlds of a graph that is run once, as it is, inside another."""
     inner = region(node)
@@ -89,7 +93,7 @@ def _of_region(
     results: list[World] = []
     for chosen, values in _joint(node.all_input_nodes, found):
         operands = map_arg(node.args[len(node.args) - len(placeholders) :], values.__getitem__)
-        inside = _in_graph(inner, dict(zip(placeholders, operands, strict=True)), batch, instead, converter)
+        inside = _in_graph(inner, dict(zip(placeholders, operands, strict=True)), batch, instead, dim, converter)
         output = next(other for other in inside if other.op == "output")
         results += [World({**chosen, **world.readings}, world.value) for world in inside[output]]
     return results[:_MOST]
@@ -107,14 +111,15 @@ def _without_log() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _of(node: Node, found: dict[Node, list[World]], batch: int, instead: int) -> list[World]:
+def _of(node: Node, found: dict[Node, list[World]], batch: int, instead: int, dim: int) -> list[World]:
     results: list[World] = []
     seen: set[str] = set()
+    made = not is_view(node) and makes_batch(node, dim)
     problem = "it gives sizes that are no multiples of the batch"
     for chosen, values in _joint(node.all_input_nodes, found):
         args, kwargs = map_arg(node.args, values.__getitem__), map_arg(node.kwargs, values.__getitem__)
         factor = 0
-        for reading in readings(node, batch):
+        for reading in readings(node, batch, made):
             if factor and is_view(node) and reading and reading[0].factor > 1:
                 break  # a size that equals the batch fits: no need of one that is a multiple of it
             own_args, own_kwargs = applied(node, reading, lambda times: times * instead, args, kwargs)

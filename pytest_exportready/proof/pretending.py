@@ -25,8 +25,8 @@ _MACHINE: dict[str, Any] = {"is_available": True, "device_count": 1, "current_de
 
 
 class Pretending(TorchFunctionMode):
-    """Says to the lines that ``believed`` accepts that tensors of ``own`` are on ``target``; makes on ``own`` what is to
-    be made there.
+    """Says to the lines that ``believed`` accepts that tensors of ``own`` are on ``target``; makes on ``own`` what is
+    to be made there.
 
     asked: the lines that asked for the device, and how, in order.
     """

@@ -111,6 +111,21 @@ def token_without_gradients(net: Net, h: Tensor) -> Tensor:
     return torch.cat([token, mixed.view(h.shape[0], 6, 4)], 1)
 
 
+def transposed(net: Net, h: Tensor) -> Tensor:
+    swapped = h.transpose(0, 1)
+    return (swapped / swapped.shape[1]).transpose(0, 1)
+
+
+def whole_shape(net: Net, h: Tensor) -> Tensor:
+    shape = h.shape
+    sizes = h.size()
+    return h.view(sizes[0], -1) * (0.3 * shape[0])
+
+
+def counted(net: Net, h: Tensor) -> Tensor:
+    return h * torch.ones(h.shape[0]).sum()
+
+
 def helper(x: Tensor, count: int) -> Tensor:
     return x / count
 
@@ -152,6 +167,10 @@ CORPUS = {
     "in regions": Entry(token_without_gradients, S, True),
     "times the size": Entry(lambda net, h: h * h.shape[0], X, False),
     "times a part of the size": Entry(lambda net, h: h * (h.shape[0] * 0.1), X, False),
+    "times a size elsewhere": Entry(transposed, S, False),
+    "from a whole shape": Entry(whole_shape, X, False),
+    "counted": Entry(counted, X, False),
+    "counted, one row": Entry(counted, ((1, 4),), False),
     "mean by hand": Entry(lambda net, h: h - h.sum(0) / h.shape[0], X, False),
     "through a helper": Entry(lambda net, h: helper(h, h.shape[0]), X, False),
     "centred": Entry(lambda net, h: h - h.mean(0), X, False),

@@ -101,6 +101,26 @@ def test_another_batch_dimension() -> None:
     torch.testing.assert_close(adapted.module()(x), x)
 
 
+class Inner(nn.Module):
+    def forward(self, x: Tensor, count: float) -> Tensor:
+        return x * count
+
+
+class Outer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x, x.shape[0] * 0.3)
+
+
+def test_a_number_handed_to_a_submodule() -> None:
+    """Made in one forward, computed with in another."""
+    with pytest.raises(NotBatchDynamic, match="can stem from the batch"):
+        make_batch_dynamic(torch.export.export(Outer(), (torch.randn(3, 4),)))
+
+
 class Scaled(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x / x.shape[0]

@@ -17,8 +17,8 @@ from torch.export import Dim, ExportedProgram
 from pytest_exportready.graph.fingerprint import graph_fingerprint
 from pytest_exportready.graph.nodes import operator_name
 from pytest_exportready.graph.precision.policy import FLOAT32, LOWER, WIDEST, policy_of
-from pytest_exportready.graph.precision.report import precision_report
 from pytest_exportready.graph.precision.rewriting import to_precision
+from pytest_exportready.proof.precision import precision_report
 from pytest_exportready.proof.pytree import flatten
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # torch's own, when it copies a program

@@ -42,9 +42,18 @@ def all_models() -> Models:
     return found
 
 
+def wake(model: torch.nn.Module) -> None:
+    """Random numbers for parameters that begin at zero: a block that is switched off hides what is wrong with it."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():
+                parameter.normal_(std=0.02)
+
+
 def look(question: str, name: str) -> tuple[str, str]:
     """What a bare export shows of the model, and what the harness says of that: ``right`` or what is wrong."""
     model, args, kwargs = all_models()[name](1 if question == "one" else 2)
+    wake(model)
     model.train(question == "train")
     shapes = bare_export.automatic(args, kwargs) if question == "one" else None
     shown = bare_export.of(model, args, kwargs, shapes)

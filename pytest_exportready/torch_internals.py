@@ -343,17 +343,19 @@ def function_of_node(node: Any) -> type | None:
 
 def register_group(name: str, group: Any) -> None:
     """Let operators find the process group ``group`` under ``name``; what is public knows torch's own names only."""
-    from torch._C import _distributed_c10d as c10d
-
-    c10d._register_process_group(name, group)
+    _c10d()._register_process_group(name, group)
 
 
 def unregister_group(name: str) -> None:
     """Undo ``register_group``; nothing where torch forgot the name already, as when its groups were destroyed."""
-    from torch._C import _distributed_c10d as c10d
-
     with suppress(RuntimeError):
-        c10d._unregister_process_group(name)
+        _c10d()._unregister_process_group(name)
+
+
+def _c10d() -> Any:
+    from torch._C import _distributed_c10d
+
+    return _distributed_c10d
 
 
 def functional_collectives() -> Any:

@@ -3,6 +3,7 @@ says which one a newer torch has lost, and what the checks no longer see."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,31 @@ def test_tracing_mode() -> None:
     val = program.graph.find_nodes(op="placeholder")[0].meta["val"]
     with internals.tracing_mode(program):
         assert internals.is_fake(val + 1)
+
+
+def test_fake_mode() -> None:
+    """2.13 to 2.15 have it."""
+    mode, fake = internals.fake_mode()
+    with mode:
+        made = fake(torch.ones(2, 3)) @ torch.ones(3, 5)
+    assert internals.is_fake(made)
+    assert made.shape == (2, 5)
+
+
+def test_size_guards() -> None:
+    """2.13 to 2.15 log them; torch's own handlers and level are as before."""
+
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if x.shape[0] > 2 else x
+
+    logger = logging.getLogger("torch.__trace")
+    before = logger.level, list(logger.handlers)
+    with internals.SizeGuards() as guards:
+        torch.export.export(Net(), (torch.ones(4, 3),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+    assert (logger.level, list(logger.handlers)) == before
+    line = Net.forward.__code__.co_firstlineno + 1
+    assert any(of == "L['x'].size()[0]" and (__file__, line) in stack for of, _, stack in guards.found)
 
 
 @pytest.mark.world(2)

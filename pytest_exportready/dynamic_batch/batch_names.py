@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import torch
+
 Function = ast.FunctionDef | ast.Lambda
 
 _ARITHMETIC = frozenset({"int", "float", "len", "max", "min", "round", "abs", "pow", "sum", "range", "bool", "math"})
@@ -53,6 +55,8 @@ _OPERATORS: dict[type[ast.operator], tuple[str, ...]] = {
     ast.Mod: ("remainder", "fmod"),
     ast.MatMult: (),
 }
+_MAKES_TENSORS = frozenset({"tensor", "as_tensor", "scalar_tensor", "new_tensor"})
+_MADE = ("lift_fresh_copy", "detach", "scalar_tensor", "to", "to_copy", "full")
 _COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne")
 
 
@@ -82,7 +86,7 @@ class BatchNames:
 
     def computes(self, part: ast.AST, operator: str, number: float) -> bool:
         """Whether a part of the function gives ``operator`` (``mul``) a number of the batch that can be ``number``."""
-        found = any(not kinds or operator in kinds for kinds in self._computed(part))
+        found = any(operator in kinds if kinds else self.dim is not None for kinds in self._computed(part))
         return found and not any(self._spells(node, number) for node in ast.walk(part))
 
     def gives_sizes(self, part: ast.AST) -> bool:
@@ -158,9 +162,9 @@ class BatchNames:
             elif name in _TAKES_SIZES:
                 yield from self._computed(node.func)
                 return
-            users = isinstance(node.func, ast.Name) or ast.unparse(node.func) == f"self.{name}"
+            users = isinstance(node.func, ast.Name) or ast.unparse(node.func) in (f"self.{name}", f"math.{name}")
             if not users and name != "size" and any(self.sized(value) for value in values):
-                yield ()
+                yield _MADE if name in _MAKES_TENSORS else (name,) if hasattr(torch.ops.aten, name) else ()
         if isinstance(node, (ast.BinOp, ast.AugAssign)):
             sides = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.value]
             if any(self.sized(side) for side in sides):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,7 @@ _MOST = 16  # sizes tried for one symbol
 _NUMBER = re.compile(r"\b\d+\b")
 # torch sets a size of 1 apart, also inside: an image of 2 x 2 that is pooled to one of 1 x 1
 _INNER_ONE = re.compile(r"^Guard failed: [^\n]*//[^\n]* != 1$", re.MULTILINE)
+_EDGE = re.compile(r"(!= 1|>= 2)\b")  # the same, where it is a bound like any other
 _INDEX = re.compile(r"\[[^\[\]]*\]")
 
 
@@ -90,7 +92,8 @@ def run(trial: Trial) -> Iterator[Finding]:
         finding = _at(trial, d, size, changed, results)
         if len(results) > compared:
             ran |= {at: min(ran[at], other) for at, other in changed.items() if at in ran}
-        edge = finding is not None and auto and finding.severity == "warning" and finding.code == SPECIALISED.code
+        smaller = auto and finding is not None and size < leaves[d.leaf].shape[d.dim]
+        edge = smaller and finding is not None and finding.code == SPECIALISED.code and _EDGE.search(finding.message)
         if finding is not None and not edge and (finding.severity, finding.where) not in told:
             told.add((finding.severity, finding.where))
             yield _told(trial, d, finding) if finding.code == SPECIALISED.code else finding
@@ -105,7 +108,7 @@ def run(trial: Trial) -> Iterator[Finding]:
     if auto and symbols:
         written = shapes_text(trial.truth.module, call, trial.program, symbols, ran)
         trial.facts["dynamic_shapes"] = written
-        yield INFERRED.info("", f"dynamic sizes found and run: {written}", f"write {written}")
+        yield INFERRED.info("", "dynamic sizes, found by running the trained module at other ones", f"write {written}")
     trial.facts |= {**summary(results), "sizes": sizes[:24]}
 
 
@@ -130,13 +133,10 @@ def _guards(trial: Trial) -> list[tuple[str, str, list[tuple[str, int]]]]:
     """What a further export, watched, fixes and assumes of sizes; nothing when it fails."""
     module = trial.truth.module
     call: Call = distinct((trial.case.args, dict(trial.case.kwargs)))
-    with SizeGuards() as guards, preserved(module):
-        try:
-            spec = by_name(module, call, dynamic_shapes(module, (trial.case.args, trial.case.kwargs), trial.options))
-            module.eval()
-            torch.export.export(module, *call, dynamic_shapes=spec, strict=trial.mode == "strict")
-        except Exception:
-            return guards.found
+    with SizeGuards() as guards, preserved(module), suppress(Exception):
+        spec = by_name(module, call, dynamic_shapes(module, (trial.case.args, trial.case.kwargs), trial.options))
+        module.eval()
+        torch.export.export(module, *call, dynamic_shapes=spec, strict=trial.mode == "strict")
     return guards.found
 
 

@@ -12,6 +12,17 @@ from judge import judge_all
 CASES = Path(__file__).parent / "cases"
 NOT_COVERED: dict[str, str] = {}  # kinds that no check or stage finds yet, and why
 
+# What the finding of each fault is called, and the place that it must name: where it stands, or a line of the case.
+TOLD = {
+    "01": ("ER302", "bn"), "04": ("ER303", "DistributedDataParallel"), "07": ("ER801", "1.running_mean"),
+    "10": ("ER303", "OptimizedModule"), "12": ("ER302", "module.1"), "13": ("ER113", "forward (replaced on the instance)"),
+    "14": ("ER201", "mean, std"), "15": ("ER210", ":13"), "18": ("ER112", "calls"), "19": ("ER112", "level"),
+    "21": ("ER401", ":13"), "22": ("ER403", "x.shape[0]"), "27": ("ER123", "layers[0]"), "28": ("ER123", "_flat[0] is w"),
+    "32": ("ER402", "batch (class Batch)"), "37": ("ER318", "0.weight"), "40": ("ER112", "fq."),
+    "43": ("ER315", "head.weight"), "45": ("ER111", ":13"), "48": ("ER121", ":14"), "56": ("ER190", "rank 1"),
+    "58": ("ER400", ":14"), "63": ("ER303", "DataParallel"), "69": ("ER201", "2.bias"), "71": ("ER404", ":15"),
+}  # fmt: skip
+
 
 def truth_of(path: Path) -> dict[str, str]:
     """TRUTH, read without running the file."""
@@ -39,6 +50,16 @@ def test_verdict_is_true(path: Path, judged: dict[str, dict[str, Any]]) -> None:
     assert result["verdict"] == truth["verdict"], f"{truth['why']}\n{told}"
     for finding in result["findings"]:
         assert finding["severity"] == "info" or finding["fix"], f"no fix: {finding}"
+
+
+FAULTS = [path for path in sorted(CASES.glob("case_*.py")) if truth_of(path)["verdict"] == "not_ready"]
+
+
+@pytest.mark.parametrize("path", FAULTS, ids=lambda path: path.stem)
+def test_the_fault_is_called_by_its_name_and_its_place_is_told(path: Path, judged: dict[str, dict[str, Any]]) -> None:
+    code, place = TOLD[path.stem.split("_")[1]]
+    told = [f for f in judged[path.stem]["findings"] if f["code"] == code and f["severity"] == "error"]
+    assert any(place in f"{f['where']} {f['message']}" for f in told), judged[path.stem]["findings"]
 
 
 def test_kinds_not_covered_are_among_the_cases() -> None:

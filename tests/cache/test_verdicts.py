@@ -60,7 +60,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_same_case_is_found_and_says_so(filled: Path) -> None:
     second = judged(case(), filled)
     assert second.ready
-    assert cached(second) == {"parity", "shapes", "reload", "interface", "operators"}
+    assert cached(second) == {"parity", "shapes", "reload", "interface", "layouts", "operators"}
     parity = next(stage for stage in second.stages if stage.name == "parity")
     assert parity.reason.startswith("from the cache, proved 2")
     assert parity.facts["compared"] >= 1

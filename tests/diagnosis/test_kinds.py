@@ -208,12 +208,12 @@ def test_an_unknown_failure_comes_with_its_reproducer(diagnosed: Diagnosed) -> N
 
     def odd(self: Any, x: Tensor) -> Tensor:
         if torch.compiler.is_exporting():
-            raise ZeroDivisionError("odd")
+            return functional.interpolate(x[None], size=3, mode="odd")
         return x
 
     finding = diagnosed(net(odd), X)
     assert finding.code == UNCLASSIFIED.code
-    assert finding.message.startswith("unclassified: torch.export (non-strict) raised ZeroDivisionError: odd")
+    assert finding.message.startswith("unclassified: torch.export (non-strict) raised NotImplementedError: Input Error")
     assert finding.file == __file__
     assert finding.fix.endswith("torch.export.export(model, (torch.zeros(3, 4),), {}, strict=False)")
 

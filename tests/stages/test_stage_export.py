@@ -158,7 +158,7 @@ def test_a_failure_is_never_a_skip() -> None:
     readiness = export_ready_check(Secret().eval(), (X,))
     (finding,) = readiness.errors
     assert readiness.failed_stage == "export"
-    assert (finding.code, finding.file) == ("ER400", __file__)
+    assert (finding.code, finding.file) == ("ER430", __file__)
     assert "KeyError" in finding.message
     assert "1.25" not in str(readiness)
     assert "0.125" not in str(readiness)

@@ -53,7 +53,8 @@ def wake(model: torch.nn.Module) -> None:
 def look(question: str, name: str) -> tuple[str, str]:
     """What a bare export shows of the model, and what the harness says of that: ``right`` or what is wrong."""
     model, args, kwargs = all_models()[name](1 if question == "one" else 2)
-    wake(model)
+    if question == "train":
+        wake(model)
     model.train(question == "train")
     shapes = bare_export.automatic(args, kwargs) if question == "one" else None
     shown = bare_export.of(model, args, kwargs, shapes)

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
         assert_weights_read_directly as assert_weights_read_directly,
     )
     from pytest_exportready.cache.topology import Topology as Topology, topology as topology
-    from pytest_exportready.case import ExportCase as ExportCase, export_ready as export_ready
+    from pytest_exportready.case import ExportCase as ExportCase
+    from pytest_exportready.case_options import export_ready as export_ready
     from pytest_exportready.collectives.exportable import (
         exportable_all_gather as exportable_all_gather,
         exportable_all_reduce as exportable_all_reduce,
@@ -112,7 +113,7 @@ _HOME = {
     "assert_values_finite": "assertions",
     "assert_weights_read_directly": "assertions",
     "bind_groups": "collectives.groups",
-    "export_ready": "case",
+    "export_ready": "case_options",
     "export_ready_check": "ready_check",
     "exportable_all_gather": "collectives.exportable",
     "exportable_all_reduce": "collectives.exportable",

@@ -158,7 +158,8 @@ def assert_ranks_agree(
 
 def _of_program(check: Check, subject: Subject) -> Iterable[Finding]:
     """What ``check`` finds in the program, or what kept the export from making one."""
-    from pytest_exportready.case import CaseOptions, ExportCase
+    from pytest_exportready.case import ExportCase
+    from pytest_exportready.case_options import CaseOptions
     from pytest_exportready.proof.truth import Truth
     from pytest_exportready.stage import Trial, all_stages
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_exportready.budget import RULE as BUDGET
 from pytest_exportready.check import all_checks
 from pytest_exportready.runner import UNREMEMBERED, UNTRAINED
 from pytest_exportready.stage import all_stages
@@ -13,7 +14,7 @@ def known_codes() -> set[str]:
     from pytest_exportready.ranks.rules import RULES
     from pytest_exportready.stages._source_lines import RULE as SOURCE
 
-    rules = [SOURCE, *RULES, *(check.rule for check in all_checks().values())]
+    rules = [SOURCE, BUDGET, *RULES, *(check.rule for check in all_checks().values())]
     rules += [rule for stage in all_stages().values() for rule in stage.rules]
     rules += [UNTRAINED, UNREMEMBERED, UNCLASSIFIED, *(d.rule for d in all_diagnoses().values())]
     return {rule.code for rule in rules}

@@ -9,7 +9,9 @@ from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_exportready.case import ALWAYS, CaseOptions, ExportCase
+from pytest_exportready.budget import over_budget
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import ALWAYS, CaseOptions
 from pytest_exportready.check import Subject, all_checks, nothing
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import Outcome, Readiness, StageResult
@@ -47,7 +49,7 @@ Exported = Callable[[Trial], Iterable[Finding]]
 
 def stage_names() -> list[str]:
     """Every stage that a case goes through, in order."""
-    return [*ALWAYS, *all_stages()]
+    return [*ALWAYS, *all_stages(), "budget"]
 
 
 def judge(
@@ -92,11 +94,16 @@ def judge(
         for mode in options.modes:
             trial = Trial(case, options, mode, Truth(case.model), together)
             asked = {
-                n: s for n, s in all_stages().items() if s.asked(case) and (s.every_mode or mode == options.modes[0])
+                name: stage
+                for name, stage in all_stages().items()
+                if stage.asked(case, options) and (stage.every_mode or mode == options.modes[0])
             }
             behind = {name for name, stage in asked.items() if stage.after and not stage.every_rank}
             run.proofs({name: stage for name, stage in asked.items() if name not in behind}, trial)
             run.remembered({name: asked[name] for name in asked if name in behind}, trial)
+            if options.budget:
+                spent: dict[str, Any] = {}
+                run.stage("budget", partial(run.budget, mode, spent), mode, spent)
             if mode == options.modes[0]:
                 run.findings += [finding.at("export") for finding in lines_told(trial)]
             run.prepared = run.prepared or trial.prepared
@@ -229,6 +236,15 @@ class _Run:
             yield from disagreements(self.case, Tolerance(self.options.rtol, self.options.atol), facts, seconds)
         except NotTogether as reason:
             raise SkipStage(str(reason)) from reason
+
+    def budget(self, mode: str, spent: dict[str, Any]) -> Iterable[Finding]:
+        self.watch("budget")
+        if not self.lead:
+            raise SkipStage("proved by rank 0")
+        yield from over_budget(self.options.budget, [s for s in self.stages if s.mode == mode], spent)
+        unknown = [kind for kind in self.options.budget if kind not in spent]
+        if unknown:
+            raise SkipStage(f"not measured: {', '.join(unknown)}")
 
     def proofs(self, stages: Mapping[str, Stage], trial: Trial) -> None:
         for name, stage in stages.items():

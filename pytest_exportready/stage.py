@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_exportready.case import CaseOptions, ExportCase, Mode
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions, Mode
 from pytest_exportready.discover import discover
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import StageResult
@@ -67,7 +68,7 @@ class Stage:
     after: stages that must have passed; otherwise this one is skipped and says so.
     rules: every code that it (and it alone) can yield, with its documentation.
     every_mode: False for a stage that does not look at the program and runs once.
-    asked: whether a case asks for it; what it does not ask for is no result, not a skipped one.
+    asked: whether a case and its options ask for it; what it does not ask for is no result, not a skipped one.
     every_rank: where a case is judged in several ranks whose results are put together, each of them runs it; the
     others are left to rank 0.
     """
@@ -77,7 +78,7 @@ class Stage:
     after: tuple[str, ...] = ()
     every_mode: bool = True
     every_rank: bool = False
-    asked: Callable[[ExportCase], bool] = lambda case: True
+    asked: Callable[[ExportCase, CaseOptions], bool] = lambda case, options: True
 
 
 Proved = tuple[StageResult, tuple[Finding, ...]]

@@ -97,3 +97,8 @@ def exception_text(error: BaseException, limit: int = 400) -> str:
     paragraph = without_tensors(message).strip().split("\n\n")[0]
     line = " ".join(paragraph.split())
     return plain(f"{type(error).__name__}: {line}" if line else type(error).__name__, limit)
+
+
+def shown(value: object) -> str:
+    """A value that a user gave, as a message may show it: in 80 characters, without what tensors hold."""
+    return plain(without_tensors(repr(value)), 80)

@@ -332,6 +332,27 @@ def _loaded(module: str, name: str) -> type | None:
     return found if isinstance(found, type) else None
 
 
+def aot_compiled(program: ExportedProgram, path: str) -> str:
+    """Compile ``program`` with AOTInductor to a ``.pt2`` package at ``path``; returns its path.
+
+    The documented entry, but below a private module; without the precompiled headers that pay from the third compile
+    on. Raises AttributeError where torch has it not, and whatever the compiler raises.
+    """
+    import torch._inductor
+
+    configs = {"aot_inductor.precompile_headers": False, "compile_threads": 1}
+    known = {name: value for name, value in configs.items() if name in torch._inductor.list_options()}
+    return str(torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=known))
+
+
+def aot_loaded(path: str) -> Callable[..., Any]:
+    """The callable of a package that ``aot_compiled`` wrote; the documented entry, but below a private module."""
+    import torch._inductor
+
+    loaded: Callable[..., Any] = torch._inductor.aoti_load_package(path)
+    return loaded
+
+
 def function_of_node(node: Any) -> type | None:
     """The ``torch.autograd.Function`` that made a node of the backward graph; None for an operator's node.
 

@@ -9,15 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_exportready.case import (
-    ACCEPTED,
-    CaseError,
-    CaseOptions,
-    ExportCase,
-    as_case,
-    case_options,
-    export_ready,
-)
+from pytest_exportready.case import CaseError, ExportCase, as_case
+from pytest_exportready.case_options import ACCEPTED, CaseOptions, case_options, export_ready
 
 NET, X = nn.Linear(2, 2), torch.ones(1, 2)
 with warnings.catch_warnings():
@@ -25,8 +18,11 @@ with warnings.catch_warnings():
     SCRIPTED, TRACED = torch.jit.script(NET), torch.jit.trace(torch.relu, (X,))
 
 
+STAGES = ["export", "parity", "onnx", "aotinductor", "budget"]
+
+
 def options(**arguments: Any) -> CaseOptions:
-    return case_options(arguments, scenarios=["plain", "as_is"], stages=["export", "parity"], codes=["ER302", "ER503"])
+    return case_options(arguments, scenarios=["plain", "as_is"], stages=STAGES, codes=["ER302", "ER503"])
 
 
 @pytest.mark.parametrize(
@@ -113,6 +109,17 @@ def test_everything_at_once() -> None:
     )  # fmt: skip
 
 
+def test_what_is_lowered_and_measured_is_among_the_stages() -> None:
+    """Where stages are chosen, those that lower or a budget ask for come with them."""
+    given = options(stages=["export"], lower="onnx", budget={"nodes": 5, "mib": 2.5})
+    assert given.stages == ("export", "onnx", "reload")
+    assert given.lower == ("onnx",)
+    assert given.budget == {"mib": 2.5, "nodes": 5}
+    assert options(stages=["parity"], budget={"nodes": 5}).stages == ("parity", "export")
+    assert options(lower=["onnx"], budget={"mib": 1}).stages == ()
+    assert options(xfail_stage="budget", budget={"mib": 1}, stages=["parity"], reason="x").xfail_stage == "budget"
+
+
 WRONG = [
     ({"dynamic_bach": True}, "did you mean 'dynamic_batch'?"),
     ({"tolerances": 1}, "Accepted: dynamic_batch, dynamic_shapes"),
@@ -140,6 +147,21 @@ WRONG = [
     ({"xfail_stage": "export"}, "need a reason"),
     ({"xfail_stage": ["export", "parity"], "reason": "x"}, "one stage"),
     ({"xfail_stage": "parity", "stages": ["export"], "reason": "x"}, "would never run"),
+    ({"lower": ["onxx"]}, "lower: unknown 'onxx' (did you mean 'onnx'?)"),
+    ({"lower": []}, "names nothing"),
+    ({"lower": True}, "a list of names"),
+    ({"stages": ["onnx"]}, 'would never run: add lower=["onnx"]'),
+    ({"stages": ["onnx"], "lower": ["decompose"]}, 'would never run: add lower=["onnx"]'),
+    ({"xfail_stage": "aotinductor", "reason": "x"}, 'would never run: add lower=["aotinductor"]'),
+    ({"xfail_stage": "budget", "reason": "x"}, "would never run: add a budget"),
+    ({"budget": 3}, "a dict of seconds, mib and nodes"),
+    ({"budget": {}}, "a dict of seconds, mib and nodes"),
+    ({"budget": {"second": 3}}, "did you mean 'seconds'?"),
+    ({"budget": {3: 3}}, "budget: unknown 3. Accepted: seconds, mib, nodes"),
+    ({"budget": {"mib": -1}}, "finite number > 0"),
+    ({"budget": {"nodes": True}}, "finite number > 0"),
+    ({"budget": {"seconds": float("nan")}}, "finite number > 0"),
+    ({"budget": {"seconds": "3"}}, "finite number > 0"),
 ]
 
 

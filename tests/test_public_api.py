@@ -10,7 +10,8 @@ from dataclasses import fields
 import pytest
 
 import pytest_exportready
-from pytest_exportready.case import ACCEPTED, ExportCase
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import ACCEPTED
 
 NAMES = [
     "CheckpointMisfit",
@@ -72,7 +73,7 @@ NAMES = [
 ]
 PARAMETERS = {
     "export_ready_check": "model example_inputs example_kwargs dynamic_shapes dynamic_batch strict skip_ddp_validation "
-    "tolerance stages knowledge",
+    "tolerance stages lower budget knowledge",
     "prepare_for_export": "model scaler optimizer device inplace example_inputs example_kwargs",
     "assert_export_ready": "model example_inputs arguments",
     "assert_grad_scaler_cleared": "scaler",
@@ -83,7 +84,7 @@ CASE_FIELDS = (
     "model args kwargs more_inputs checkpoint golden golden_tolerance training_state target_device stateful_calls "
     "allow_mutation trainable loss"
 )
-MARKER = "dynamic_batch dynamic_shapes scenarios strict tolerance stages ignore reason xfail_stage"
+MARKER = "dynamic_batch dynamic_shapes scenarios strict tolerance stages ignore reason xfail_stage lower budget"
 
 
 def test_names() -> None:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check, runner
-from pytest_exportready.case import CaseError, CaseOptions, ExportCase
+from pytest_exportready.case import CaseError, ExportCase
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.check import Check
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.preserve import preserved
@@ -218,7 +219,8 @@ def test_watch_names_each_stage_as_it_begins() -> None:
     seen: list[str] = []
     runner.judge(ExportCase(nn.Linear(3, 3).eval(), (X,)), CaseOptions(), name="case", watch=seen.append)
     case = ExportCase(nn.Linear(3, 3).eval(), (X,))
-    unasked = {"ranks", *(name for name, stage in all_stages().items() if not stage.asked(case))}
+    options = CaseOptions()
+    unasked = {"ranks", "budget", *(name for name, stage in all_stages().items() if not stage.asked(case, options))}
     assert seen == [name for name in runner.stage_names() if name not in unasked]
 
 

@@ -62,6 +62,15 @@ def test_failed_operator() -> None:
     assert internals.failed_operator(ValueError()) == ""
 
 
+def test_aot_inductor() -> None:
+    """Torch 2.13, 2.14 and 2.15 have the entries and the options; tests/stages/test_stage_aotinductor.py runs them."""
+    import torch._inductor as inductor
+
+    assert {"aot_inductor.precompile_headers", "compile_threads"} <= set(inductor.list_options())
+    assert callable(inductor.aoti_compile_and_package)
+    assert callable(inductor.aoti_load_package)
+
+
 def test_compiled_source() -> None:
     net = nn.Linear(1, 1)
     assert internals.compiled_source(net) is None

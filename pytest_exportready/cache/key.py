@@ -12,7 +12,8 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.cache.code import code_fingerprint
 from pytest_exportready.cache.topology import topology
-from pytest_exportready.case import CaseOptions, ExportCase
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.graph.canonical import digest
 from pytest_exportready.graph.contents import tensor_digest
 from pytest_exportready.graph.fingerprint import graph_fingerprint

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from pytest_exportready.case import CaseError, CaseOptions
+from pytest_exportready.case import CaseError
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.proof.pytree import children, flatten, unflatten
 from pytest_exportready.proof.truth import Call
 from pytest_exportready.proof.varying import varying

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_exportready.case import CaseOptions
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.options import MARKER, OPTIONS
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.session.marker import CASE_OPTIONS, arguments_of, take_options

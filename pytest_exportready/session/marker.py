@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_exportready.case import ACCEPTED, CaseError, CaseOptions, case_options
+from pytest_exportready.case import CaseError
+from pytest_exportready.case_options import ACCEPTED, CaseOptions, case_options
 from pytest_exportready.discover import module_names
 from pytest_exportready.options import MARKER
 from pytest_exportready.text import exception_text, plain

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from pytest_exportready.case import CaseError, CaseOptions, as_case
+from pytest_exportready.case import CaseError, as_case
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import Readiness, StageResult

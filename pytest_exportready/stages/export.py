@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,7 +150,9 @@ def _export(trial: Trial, module: torch.nn.Module) -> ExportedProgram:
         shapes = by_name(module, call, shapes)
         name_arguments(module, call)
     args, kwargs = distinct(call)
+    started = time.perf_counter()
     program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=trial.mode == "strict")
+    trial.facts["seconds"] = round(time.perf_counter() - started, 3)
     declared(module, call, shapes)  # strict export passes over a dimension that an input has not
     return program
 

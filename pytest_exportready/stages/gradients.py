@@ -102,4 +102,4 @@ def _registration(expected: Gradients) -> str:
     )
 
 
-STAGE = Stage(run, rules=(AGREE, RUN), after=("export",), asked=lambda case: case.trainable)
+STAGE = Stage(run, rules=(AGREE, RUN), after=("export",), asked=lambda case, options: case.trainable)

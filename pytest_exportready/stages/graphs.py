@@ -63,4 +63,4 @@ def first_difference(one: _Steps, other: _Steps) -> tuple[str, str] | None:
     return next(((mine[1], theirs[1]) for mine, theirs in pairs if mine[0] != theirs[0]), None)
 
 
-STAGE = Stage(run, rules=(SAME,), after=("export",), every_rank=True, asked=lambda case: several_ranks())
+STAGE = Stage(run, rules=(SAME,), after=("export",), every_rank=True, asked=lambda case, options: several_ranks())

@@ -98,5 +98,5 @@ STAGE = Stage(
     rules=(SAME_WAY, MOVES),
     after=("eager", "export"),
     every_mode=False,
-    asked=lambda case: case.target_device is not None,
+    asked=lambda case, options: case.target_device is not None,
 )

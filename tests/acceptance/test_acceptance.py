@@ -15,9 +15,9 @@ NOT_COVERED: dict[str, str] = {}  # kinds that no check or stage finds yet, and 
 # What the finding of each fault is called, and the place that it must name: where it stands, or a line of the case.
 TOLD = {
     "01": ("ER302", "bn"), "04": ("ER303", "DistributedDataParallel"), "07": ("ER801", "1.running_mean"),
-    "10": ("ER303", "OptimizedModule"), "12": ("ER302", "module.1"), "13": ("ER113", "forward (replaced on the instance)"),
+    "10": ("ER303", "OptimizedModule"), "12": ("ER302", "module.1"), "13": ("ER113", "forward (replaced"),
     "14": ("ER201", "mean, std"), "15": ("ER210", ":13"), "18": ("ER112", "calls"), "19": ("ER112", "level"),
-    "21": ("ER401", ":13"), "22": ("ER403", "x.shape[0]"), "27": ("ER123", "layers[0]"), "28": ("ER123", "_flat[0] is w"),
+    "21": ("ER401", ":13"), "22": ("ER403", "x.shape[0]"), "27": ("ER123", "layers[0]"), "28": ("ER123", "is w"),
     "32": ("ER402", "batch (class Batch)"), "37": ("ER318", "0.weight"), "40": ("ER112", "fq."),
     "43": ("ER315", "head.weight"), "45": ("ER111", ":13"), "48": ("ER121", ":14"), "56": ("ER190", "rank 1"),
     "58": ("ER430", ":14"), "63": ("ER303", "DataParallel"), "69": ("ER201", "2.bias"), "71": ("ER404", ":15"),

@@ -42,7 +42,8 @@ def bare(folder: Path) -> None:
 def one_model(declared: Any, stem: Path) -> None:
     import torch
 
-    from pytest_exportready.case import CaseOptions, as_case
+    from pytest_exportready.case import as_case
+    from pytest_exportready.case_options import CaseOptions
     from pytest_exportready.proof.dynamic import declared as dims_of, dynamic_shapes
     from pytest_exportready.proof.pytree import flatten
     from pytest_exportready.proof.variation import resized, variations

@@ -14,7 +14,8 @@ from torch import nn
 
 from pytest_exportready.cache import key
 from pytest_exportready.cache.verdicts import Verdicts
-from pytest_exportready.case import CaseOptions, ExportCase
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.runner import judge
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_exportready.case import CaseOptions, ExportCase
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.diagnose import Failure, diagnose
 from pytest_exportready.finding import Finding
 from pytest_exportready.proof.truth import Truth

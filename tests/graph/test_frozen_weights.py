@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.case import CaseOptions, ExportCase
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.proof.truth import Truth
 from pytest_exportready.stage import Trial
 from pytest_exportready.stages import export

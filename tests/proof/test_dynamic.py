@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.export import Dim, ShapesCollection
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.case import CaseError, CaseOptions
+from pytest_exportready.case import CaseError
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.proof.dynamic import UNBOUNDED, arguments, by_name, declared, dynamic_shapes
 
 X, Y = torch.randn(4, 3), torch.randn(4, 5)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_exportready.case import CaseOptions, ExportCase
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.readiness import Readiness, StageResult
 from pytest_exportready.session import verdict
 

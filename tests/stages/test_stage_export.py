@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.case import CaseOptions, ExportCase
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.module.preserve import preserved
 from pytest_exportready.proof.truth import Truth
 from pytest_exportready.stage import Trial

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import ExportCase
-from pytest_exportready.case import CaseOptions
+from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.runner import judge
 

@@ -1,0 +1,98 @@
+"""AOTInductor: one tiny program is compiled and agrees; what is missing or fails is said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions
+from pytest_exportready.finding import Finding
+from pytest_exportready.proof.truth import Truth
+from pytest_exportready.stage import SkipStage, StageInfrastructure, Trial
+from pytest_exportready.stages import aotinductor
+from pytest_exportready.stages.aotinductor import STAGE
+
+X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+needs_compiler = pytest.mark.skipif(shutil.which(os.environ.get("CXX") or "g++") is None, reason="no C++ compiler")
+
+
+class Net(nn.Module):
+    """No matmul: its kernel is the generated one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([1.0, -2.0, 3.0, -4.0]))
+
+    def forward(self, x: Tensor) -> dict[str, object]:
+        return {"y": (x * self.weight).relu(), "one": 1}
+
+
+@pytest.fixture(scope="module")
+def trial() -> Trial:
+    net = Net().eval()
+    made = Trial(ExportCase(net, (X,)), CaseOptions(), "non-strict", Truth(net))
+    made.program = torch.export.export(net, (X,), dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1)}})
+    return made
+
+
+def found(trial: Trial) -> list[Finding]:
+    trial.facts = {}
+    return list(STAGE.run(trial))
+
+
+def test_asked() -> None:
+    case = ExportCase(nn.Identity(), (X,))
+    assert STAGE.asked(case, CaseOptions(lower=("aotinductor",)))
+    assert not STAGE.asked(case, CaseOptions(lower=("decompose",)))
+
+
+@needs_compiler
+def test_compiles_and_agrees(trial: Trial, capfd: pytest.CaptureFixture[str]) -> None:
+    """At two sizes; the environment is as before, and nothing is printed."""
+    before = dict(os.environ)
+    assert found(trial) == []
+    assert trial.facts["compared"] == 2
+    assert trial.facts["bytes"] > 0
+    assert dict(os.environ) == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_without_a_compiler(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(SkipStage, match=r"no C\+\+ compiler no-such-compiler: apt-get install"):
+        found(trial)
+
+
+@needs_compiler
+def test_what_fails_is_told(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's fault is a finding, the machine's is not; wrong numbers are found."""
+
+    def compiled(message: str) -> None:
+        def fails(program: torch.export.ExportedProgram, path: str) -> str:
+            raise RuntimeError(message)
+
+        monkeypatch.setattr(aotinductor, "aot_compiled", fails)
+
+    compiled("LoweringException: NotImplementedError\n  target: aten.relu.default")
+    (finding,) = found(trial)
+    assert finding.code == "ER671"
+    assert "cannot be had at aten.relu.default" in finding.message
+    assert Path(finding.file) == Path(__file__)
+    compiled("CppCompileError: fatal error: Python.h: No such file or directory")
+    with pytest.raises(StageInfrastructure, match=r"cannot work: .*CppCompileError"):
+        found(trial)
+
+    def wrong(program: torch.export.ExportedProgram, path: str) -> str:
+        Path(path).touch()
+        return path
+
+    monkeypatch.setattr(aotinductor, "aot_compiled", wrong)
+    monkeypatch.setattr(aotinductor, "aot_loaded", lambda path: lambda x: {"y": x, "one": 1})
+    (finding,) = found(trial)
+    assert finding.where == "output['y']"

@@ -1,0 +1,82 @@
+"""run_decompositions: succeeds and agrees, is asked for, and leaves the program as it was."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions
+from pytest_exportready.finding import Finding
+from pytest_exportready.graph.fingerprint import graph_fingerprint
+from pytest_exportready.proof.truth import Truth
+from pytest_exportready.stage import Trial
+from pytest_exportready.stages.decompose import STAGE
+
+X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+
+
+class Counting(nn.Module):
+    """Writes a buffer of its own, as a cache does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(4, 4), nn.LayerNorm(4)
+        self.register_buffer("calls", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.add_(1)
+        y: Tensor = self.norm(self.linear(x)) + self.calls
+        return y
+
+
+@pytest.fixture(scope="module")
+def trial() -> Trial:
+    net = Counting().eval()
+    made = Trial(ExportCase(net, (X,), allow_mutation=True), CaseOptions(), "non-strict", Truth(net))
+    made.program = torch.export.export(net, (X,), dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1)}})
+    return made
+
+
+def found(trial: Trial) -> list[Finding]:
+    trial.facts = {}
+    return list(STAGE.run(trial))
+
+
+def test_asked() -> None:
+    case = ExportCase(nn.Identity(), (X,))
+    assert STAGE.asked(case, CaseOptions(lower=("decompose",)))
+    assert not STAGE.asked(case, CaseOptions(lower=("onnx",)))
+
+
+def test_agrees_and_leaves_the_program_alone(trial: Trial) -> None:
+    """Both sizes from the state that was exported; graph and state are as before."""
+    assert trial.program is not None
+    before = graph_fingerprint(trial.program)
+    assert found(trial) == []
+    assert trial.facts["compared"] == 2
+    assert graph_fingerprint(trial.program) == before
+    assert float(trial.program.state_dict["calls"].sum()) == 0
+
+
+def test_a_wrong_decomposition_is_found(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its numbers, or that it raises."""
+    assert trial.program is not None
+    program = trial.program
+    shapes = ({0: torch.export.Dim("batch", min=1)},)
+    negated = torch.export.export(
+        nn.Sequential(Counting(), nn.Threshold(100.0, 3.0)).eval(), (X,), dynamic_shapes=shapes
+    )
+    monkeypatch.setattr(type(program), "run_decompositions", lambda self: negated)
+    (finding,) = found(trial)
+    assert finding.code == "ER670"
+    assert "the decomposed program (non-strict) and the trained module disagree on the example inputs" in str(finding)
+
+    def raises(self: torch.export.ExportedProgram) -> None:
+        raise NotImplementedError("no decomposition for aten.linear.default")
+
+    monkeypatch.setattr(type(program), "run_decompositions", raises)
+    (finding,) = found(trial)
+    assert finding.where == "linear"
+    assert "cannot be had at aten.linear.default: NotImplementedError" in finding.message

@@ -31,4 +31,4 @@ def test_a_second_run_is_told_from_a_fresh_one(pytester: pytest.Pytester) -> Non
     entry.write_text("{")
     spoilt = run(pytester, "--export-ready-cache=on", "-Werror")
     assert fresh in spoilt.outlines
-    spoilt.stdout.fnmatch_lines("*ER105 case_can_be_cachedthe cache: the corrupt entry * was dropped*")
+    spoilt.stdout.fnmatch_lines("*ER105 case_can_be_cached* the cache: the corrupt entry * was dropped*")

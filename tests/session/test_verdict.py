@@ -36,7 +36,7 @@ def linear() -> tuple[nn.Module, tuple[torch.Tensor]]:
         ((linear()[0], torch.zeros(2)), "write (x,) instead of x"),
         ((3, (torch.zeros(2),)), "the model is a int"),
         ((*linear(), [3]), "keyword inputs are a list"),
-        ((nn.Linear, (torch.zeros(2),)), "the model is a type"),
+        ((nn.Linear, (torch.zeros(2),)), "the model is a class Linear"),
     ],
 )
 def test_what_is_no_case_is_a_finding(returned: object, told: str) -> None:

@@ -253,8 +253,10 @@ class _Run:
             self.stage(name, partial(self._prove, name, stage, trial), mode, trial.facts)
 
     def remembered(self, stages: Mapping[str, Stage], trial: Trial) -> None:
-        """``proofs`` of stages that come after others, unless their results are known from an earlier run."""
-        if self.memory is None or trial.program is None or self.blocked:
+        """``proofs`` of stages that come after others, unless their results are known from an earlier run. What lowers
+        depends on compilers besides, of which no key knows: such a case is proved anew.
+        """
+        if self.memory is None or trial.program is None or self.blocked or self.options.lower:
             self.proofs(stages, trial)
             return
         self.watch("cache")

@@ -135,6 +135,14 @@ def test_other_code_or_another_machine_is_a_miss(part: str, filled: Path, monkey
     assert not cached(judged(case(), filled, keep=False))
 
 
+def test_what_lowers_is_proved_anew(tmp_path: Path) -> None:
+    """Its compiler may be another one, or be there at last."""
+    lowered = replace(CaseOptions(), lower=("decompose",))
+    for _ in range(2):
+        assert not cached(judged(case(), tmp_path, lowered))
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_failed_is_not_kept(tmp_path: Path) -> None:
     vacuous = case(model=nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)).eval())
     nn.init.constant_(vacuous.model[0].bias, -1e9)

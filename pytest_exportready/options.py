@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_exportready.shard import Shard
+
 MARKER = "export_ready"
 OPTIONS = pytest.StashKey["Options"]()
 
@@ -17,6 +19,8 @@ _VALUES = {
     "cache": ("off", "results of earlier runs of the same programs: off, read (found, not kept) or on"),
     "cache-dir": (".exportready_cache", "where these results are kept"),
     "cache-mib": ("256", "how large that folder may grow"),
+    "shard": ("", "run part I of N, as in 2/5: the same parts on every machine"),
+    "shard-times": ("", "the JUnit file of an earlier run, for parts that take about as long each"),
     "reference-models": ("auto", "run the reference models: auto (when no paths are given), always or never"),
 }
 
@@ -26,6 +30,7 @@ class Options:
     """enabled: ``--export-ready`` was given. junit, html: absolute paths of the reports.
 
     cache: ``off``, ``read`` or ``on``; cache_dir: an absolute path; cache_bytes: the most it may hold.
+    shard: the part of the cases that runs here; None for all of them. shard_times: an absolute path, None for none.
     reference_models: ``auto``, ``always`` or ``never``.
     """
 
@@ -35,6 +40,8 @@ class Options:
     cache: str
     cache_dir: Path
     cache_bytes: int
+    shard: Shard | None
+    shard_times: Path | None
     reference_models: str
 
 
@@ -60,14 +67,17 @@ def read_options(config: pytest.Config) -> Options:
         return str(config.getini(f"export_ready_{name.replace('-', '_')}") if given is None else given)
 
     enabled = config.getoption("--export-ready")
+    is_enabled = bool(config.getini("export_ready") if enabled is None else enabled)
     where = config.invocation_params.dir
     options = Options(
-        enabled=bool(config.getini("export_ready") if enabled is None else enabled),
+        enabled=is_enabled,
         junit=where / value("junit"),
         html=where / value("html"),
         cache=value("cache"),
         cache_dir=where / value("cache-dir"),
         cache_bytes=_mebibytes(value("cache-mib")),
+        shard=_shard(value("shard")) if is_enabled else None,
+        shard_times=where / value("shard-times") if value("shard-times") else None,
         reference_models=value("reference-models"),
     )
     if options.enabled:
@@ -80,6 +90,13 @@ def _mebibytes(given: str) -> int:
     return int(given) << 20 if given.isdecimal() and int(given) else -1
 
 
+def _shard(given: str) -> Shard | None:
+    try:
+        return Shard.parse(given) if given else None
+    except ValueError as error:
+        raise pytest.UsageError(f"--export-ready-shard={error}") from None
+
+
 def _check(options: Options) -> None:
     if options.reference_models not in ("auto", "always", "never"):
         raise pytest.UsageError(
@@ -89,6 +106,8 @@ def _check(options: Options) -> None:
         raise pytest.UsageError(f"--export-ready-cache={options.cache}: accepted are off, read and on")
     if options.cache_bytes < 0:
         raise pytest.UsageError("--export-ready-cache-mib: accepted is a whole number of MiB, 1 at the least")
+    if options.shard_times is not None and not options.shard_times.is_file():
+        raise pytest.UsageError(f"--export-ready-shard-times={options.shard_times}: no such file")
     for name, path in (("junit", options.junit), ("html", options.html)):
         if os.path.exists(path) and not os.path.isfile(path):
             raise pytest.UsageError(f"--export-ready-{name}={path}: is not a file. Fix: name a file to write")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_exportready.options import Options, read_options
+from pytest_exportready.shard import Shard
 
 
 def options(pytester: pytest.Pytester, *args: str) -> Options:
@@ -15,7 +16,7 @@ def options(pytester: pytest.Pytester, *args: str) -> Options:
 def test_defaults(pytester: pytest.Pytester) -> None:
     where = pytester.path / "exportready"
     kept = "off", pytester.path / ".exportready_cache", 256 << 20
-    assert options(pytester) == Options(False, where / "junit.xml", where / "report.html", *kept, "auto")
+    assert options(pytester) == Options(False, where / "junit.xml", where / "report.html", *kept, None, None, "auto")
 
 
 def test_paths_are_relative_to_where_pytest_was_called(
@@ -26,7 +27,7 @@ def test_paths_are_relative_to_where_pytest_was_called(
     monkeypatch.chdir(folder)
     got = options(pytester, "--export-ready", f"--export-ready-html={tmp_path}/b.html")
     kept = "off", folder / ".exportready_cache", 256 << 20
-    assert got == Options(True, folder / "a.xml", tmp_path / "b.html", *kept, "auto")
+    assert got == Options(True, folder / "a.xml", tmp_path / "b.html", *kept, None, None, "auto")
 
 
 native_toml = pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 reads [tool.pytest]")
@@ -38,6 +39,8 @@ export_ready_reference_models = never
 export_ready_cache = read
 export_ready_cache_dir = kept
 export_ready_cache_mib = 2
+export_ready_shard = 1/3
+export_ready_shard_times = j.xml
 """
 TOML = re.sub(r"= (?!true)(\S+)", r"= '\1'", INI)
 
@@ -53,9 +56,10 @@ TOML = re.sub(r"= (?!true)(\S+)", r"= '\1'", INI)
 )
 def test_ini_twins(pytester: pytest.Pytester, name: str, text: str) -> None:
     (pytester.path / name).write_text(text)
+    (pytester.path / "j.xml").touch()
     got = options(pytester)
     kept = "read", pytester.path / "kept", 2 << 20
-    assert got == Options(True, pytester.path / "j.xml", pytester.path / "h.html", *kept, "never")
+    assert got == Options(True, pytester.path / "j.xml", pytester.path / "h.html", *kept, Shard(1, 3), pytester.path / "j.xml", "never")
     assert options(pytester, "--export-ready-reference-models=always").reference_models == "always"
 
 

@@ -18,6 +18,7 @@ from pytest_exportready.session.progress import Progress
 from pytest_exportready.session.ranks import Together, in_rank, run_in_ranks, together, without_verdict
 from pytest_exportready.session.reference_models import ReferenceModels, installed_at
 from pytest_exportready.session.reporting import PROBLEMS, Reporting
+from pytest_exportready.session.sharding import shared_out
 from pytest_exportready.session.trace_log import without_structured_trace
 from pytest_exportready.stage import Memory
 
@@ -72,6 +73,9 @@ class ExportReadySession:
         for item in items:
             (others if item.get_closest_marker(MARKER) is None else cases).append(item)
         problems = list(dict.fromkeys(text for item in cases for text in take_options(item)))
+        if not in_rank():  # which is given the cases of its shard, and would take a share of them
+            cases, of_other_shards = shared_out(config, cases, problems)
+            others += of_other_shards
         items[:] = [] if problems else cases
         if problems and not hasattr(config, "workeroutput"):
             raise pytest.UsageError("\n".join(problems))

@@ -15,6 +15,7 @@ from pytest_exportready.options import OPTIONS
 from pytest_exportready.report.gather import Gather
 from pytest_exportready.report.run import Run
 from pytest_exportready.session.progress import Progress
+from pytest_exportready.session.sharding import SHARD, TOLD
 from pytest_exportready.text import exception_text
 
 PROBLEMS = "exportready_problems"
@@ -38,6 +39,7 @@ class Reporting:
         self.troubles: list[str] = []
         self.problems: dict[str, None] = {}
         self.waiting: dict[str, None] | None = None
+        self.shard = ""
 
     @contextmanager
     def _surviving(self, doing: str) -> Iterator[None]:
@@ -90,7 +92,9 @@ class Reporting:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self.problems.update(dict.fromkeys((getattr(node, "workeroutput", None) or {}).get(PROBLEMS, ())))
+        output = getattr(node, "workeroutput", None) or {}
+        self.problems.update(dict.fromkeys(output.get(PROBLEMS, ())))
+        self.shard = output.get(SHARD, self.shard)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -106,12 +110,16 @@ class Reporting:
         if any(self.config.getoption(name, False) for name in NOTHING_RUNS):
             return
         self.session = session
+        self.shard = self.config.stash.get(TOLD, self.shard)
         for nodeid in self.waiting or ():
             with self._surviving("take a report"):
                 self.gather.add(_did_not_run(nodeid))
         with self._surviving("make the reports"):
-            self.run = self.gather.run(_properties())
+            shard = {"shard": self.shard} if self.shard else {}
+            self.run = self.gather.run({**_properties(), **shard})
             self._write(self.run)
+        if self.shard and " of 0 " not in self.shard and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK  # more shards than cases
         if self.troubles:
             self._fail_run()
 

@@ -1,0 +1,25 @@
+"""``exportready shard 2/5 [--times last/junit.xml] [pytest's arguments]``: run one part of the cases."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pytest_exportready.cli import Command
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--times", type=Path, help="the JUnit file of an earlier run, for parts of about equal length")
+    parser.add_argument("shard", metavar="I/N", help="the part that runs here; others run elsewhere, each case once")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="given to pytest --export-ready")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import pytest
+
+    times = [] if arguments.times is None else [f"--export-ready-shard-times={arguments.times}"]
+    given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
+    return int(pytest.main(["--export-ready", f"--export-ready-shard={arguments.shard}", *times, *given]))
+
+
+COMMAND = Command("run one part of the cases; N parts on N machines run each case once", add_arguments, run)

@@ -1,0 +1,43 @@
+"""``exportready summary junit.xml ...``: the job summary and annotations of GitHub Actions."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from pytest_exportready.cli import Command
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("junit", nargs="+", type=Path, help="JUnit files; of several, the worst counts")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from pytest_exportready.github.annotations import annotations
+    from pytest_exportready.github.summary import summary
+    from pytest_exportready.report.junit import JUnitError, read_junit
+
+    try:
+        run = read_junit(*arguments.junit)
+    except JUnitError as error:
+        print(f"exportready summary: {error}", file=sys.stderr)
+        return 2
+    write_summary(summary(run))
+    if "GITHUB_ACTIONS" in os.environ:
+        print("\n".join(annotations(run)))
+    return 0
+
+
+def write_summary(text: str) -> None:
+    """Append to the summary of the step; to standard output where there is none."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        print(text)
+        return
+    with open(path, "a", encoding="utf-8") as summary:
+        summary.write(text)
+
+
+COMMAND = Command("write the job summary and the annotations of GitHub Actions", add_arguments, run)

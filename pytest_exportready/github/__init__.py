@@ -1,0 +1,1 @@
+"""What the workflows call: the legs of a night planned, gathered, and told to people on GitHub."""

@@ -1,0 +1,89 @@
+"""One issue that says how the nights are going: opened, updated and closed by the report job itself."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_exportready.report import budget
+
+LABEL = "export-readiness"
+SECONDS = 30
+BODY_LIMIT = 60_000
+"""Characters; GitHub refuses a body of more than 65,536."""
+
+Done = Literal["opened", "updated", "closed", "nothing to do"]
+
+
+class IssueError(Exception):
+    """GitHub refused, or cannot be reached; the message says what was asked and what it answered, never the token."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """name: ``owner/name``. api: the address of the REST API. token: needs ``issues: write`` and nothing else."""
+
+    name: str
+    api: str
+    token: str
+
+    @classmethod
+    def here(cls, environ: Mapping[str, str]) -> Repository:
+        """As a job of GitHub Actions is told. Raises IssueError that names what is not there."""
+        keys = ("GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_TOKEN")
+        missing = [key for key in keys if not environ.get(key)]
+        if missing:
+            raise IssueError(
+                f"{', '.join(missing)} not set. Fix: env: GITHUB_TOKEN: ${{{{ github.token }}}} in the step"
+            )
+        return cls(*(environ[key] for key in keys))
+
+    def tell(self, bad: bool, title: str, body: str) -> Done:
+        """Bring the one open issue with our label to this state: open with this text while ``bad``, else closed.
+
+        The label is what finds it, as only those who may triage set one. A verdict that has changed is a comment too,
+        so that it reaches who follows. Raises IssueError.
+        """
+        title, body = budget.line(title, 250), body[:BODY_LIMIT]
+        query = urllib.parse.urlencode({"state": "open", "labels": LABEL, "per_page": 1})
+        found = self._call("GET", f"/issues?{query}")
+        if not found:
+            if not bad:
+                return "nothing to do"
+            self._call("POST", "/issues", {"title": title, "body": body, "labels": [LABEL]})
+            return "opened"
+        issue = f"/issues/{int(found[0]['number'])}"
+        if found[0].get("title") != title:
+            self._call("POST", f"{issue}/comments", {"body": body if not bad else title})
+        if not bad:
+            self._call("PATCH", issue, {"state": "closed", "state_reason": "completed", "title": title})
+            return "closed"
+        self._call("PATCH", issue, {"title": title, "body": body})
+        return "updated"
+
+    def _call(self, method: str, path: str, data: dict[str, Any] | None = None) -> Any:
+        request = urllib.request.Request(
+            f"{self.api.rstrip('/')}/repos/{self.name}{path}",
+            method=method,
+            data=None if data is None else json.dumps(data).encode(),
+            headers={
+                "Accept": "application/vnd.github+json",
+                "Authorization": f"Bearer {self.token}",
+                "Content-Type": "application/json",
+                "X-GitHub-Api-Version": "2022-11-28",
+            },
+        )
+        asked = f"{method} {path.partition('?')[0]} of {self.name}"
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            told = error.read(2_000).decode("utf-8", "replace")
+            raise IssueError(f"{asked}: {error.code} {error.reason}: {budget.line(told, 300)}") from None
+        except (OSError, ValueError) as error:
+            raise IssueError(f"{asked}: {error}") from None

@@ -1,0 +1,44 @@
+"""Resolve a requirement once, so that every leg of a night gets the same wheel."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+SECONDS = 300
+
+
+class WheelError(Exception):
+    """No wheel could be chosen; the message says what was asked for and what pip answered."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """version: as the wheel says. url: where it lies. sha256: in hex, empty when the index names none."""
+
+    version: str
+    url: str
+    sha256: str = ""
+
+
+def resolve(requirement: str, index: str, *, pre: bool = False) -> Wheel:
+    """The wheel that pip would install here for ``requirement`` from ``index`` alone.
+
+    pre: pre-releases count, as nightly builds are. Raises WheelError when there is none or the index is out of reach.
+    """
+    command = [sys.executable, "-m", "pip", "install", "--isolated", "--dry-run", "--ignore-installed", "--no-deps"]
+    command += ["--quiet", "--disable-pip-version-check", "--report", "-", "--only-binary", ":all:"]
+    command += ["--index-url", index, *(["--pre"] if pre else []), "--", requirement]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise WheelError(f"{requirement} from {index}: pip gave no answer in {SECONDS} s") from None
+    if done.returncode:
+        told = [line.strip() for line in done.stderr.splitlines() if line.startswith("ERROR:")]
+        raise WheelError(f"{requirement} from {index}: {' '.join(told) or done.stderr.strip()[-300:]}")
+    chosen = json.loads(done.stdout)["install"][0]
+    source = chosen["download_info"]
+    hashes = source.get("archive_info", {}).get("hashes", {})
+    return Wheel(chosen["metadata"]["version"], source["url"], hashes.get("sha256", ""))

@@ -33,14 +33,30 @@ class Row:
     needed: bool = True
 
 
+@dataclass(frozen=True)
+class Needed:
+    """What a job needs of GPUs: how many, with so much memory free on each."""
+
+    gpus: int
+    gib: float
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder", type=Path, default=Path("exportready"), help="where the reports will go [exportready]"
     )
+    parser.add_argument("--gpus", type=int, default=0, help="how many GPUs the job needs [0]")
+    parser.add_argument(
+        "--memory-gib", type=float, default=0, metavar="GIB", help="what must be free on each of these GPUs [0]"
+    )
+    parser.add_argument(
+        "--junit", type=Path, help="write a JUnit file that says why, when this machine cannot: no fault of a model"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    rows = [*_software(), *_torch(), *_machine(arguments.folder)]
+    gpus = Needed(arguments.gpus, arguments.memory_gib)
+    rows = [*_software(), *_torch(gpus), *_machine(arguments.folder)]
     width = max(len(row.name) for row in rows)
     for row in rows:
         state = "ok" if row.ok else "missing" if row.needed else "absent"
@@ -49,7 +65,21 @@ def run(arguments: argparse.Namespace) -> int:
     missing = [row.name for row in rows if row.needed and not row.ok]
     verdict = f"No: missing {', '.join(missing)}" if missing else "Yes"
     print(f"\nCan this machine run pytest --export-ready? {verdict}")
+    if missing and arguments.junit:
+        _write(arguments.junit, "; ".join(f"{row.name}: {row.told}" for row in rows if row.needed and not row.ok))
     return 1 if missing else 0
+
+
+def _write(path: Path, why: str) -> None:
+    from pytest_exportready.report.junit import write_junit
+    from pytest_exportready.report.run import Run, TestResult
+
+    message = f"{platform.node()} cannot do the job: {why}"
+    result = TestResult("exportready doctor", "exportready.doctor", "machine", outcome="infra", message=message)
+    try:
+        write_junit(Run((result,), hostname=platform.node()), path)
+    except OSError as error:
+        print(f"exportready doctor: {path}: cannot be written: {error.strerror or error}", file=sys.stderr)
 
 
 def _software() -> Iterator[Row]:
@@ -77,7 +107,7 @@ def _version(package: str) -> str:
         return ""
 
 
-def _torch() -> Iterator[Row]:
+def _torch(wanted: Needed) -> Iterator[Row]:
     try:
         import torch
     except Exception as error:
@@ -87,18 +117,25 @@ def _torch() -> Iterator[Row]:
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     yield Row("torch", new, f"{torch.__version__}, {build}", "python -m pip install 'torch>=2.13'")
     if not torch.cuda.is_available():
-        told = "none that this torch can use; cases run on the CPU"
-        yield Row("GPU", False, told, "if there is one: its driver and a CUDA build of torch", needed=False)
+        told = f"none that this torch can use; {f'{wanted.gpus} needed' if wanted.gpus else 'cases run on the CPU'}"
+        fix = "if there is one: its driver and a CUDA build of torch"
+        yield Row("GPU", False, told, fix, needed=wanted.gpus > 0)
         return
-    for index in range(torch.cuda.device_count()):
+    count = torch.cuda.device_count()
+    if count < wanted.gpus:
+        yield Row("GPUs", False, f"{count} of {wanted.gpus} needed", "another machine, or CUDA_VISIBLE_DEVICES")
+    for index in range(count):
+        needed = index < wanted.gpus
         name = torch.cuda.get_device_name(index)
         try:
             free, total = torch.cuda.mem_get_info(index)
         except RuntimeError as error:
-            yield Row(f"GPU {index}", False, f"{name}: {error}", "free the GPU", needed=False)
+            yield Row(f"GPU {index}", False, f"{name}: {error}", "free the GPU", needed)
             continue
         told = f"{name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free"
-        yield Row(f"GPU {index}", True, told, needed=False)
+        enough = not needed or free >= wanted.gib * GIB
+        told += "" if enough else f", {wanted.gib:g} needed"
+        yield Row(f"GPU {index}", enough, told, "end what uses it, or wait for it", needed)
 
 
 def _machine(folder: Path) -> Iterator[Row]:

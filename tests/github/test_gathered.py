@@ -85,6 +85,18 @@ def test_a_file_that_cannot_be_trusted_is_no_verdict(tmp_path: Path, damage: Cal
     assert all(one.run.state == "ready" for one in told.values())
 
 
+def test_a_machine_that_was_not_fit_says_why_itself(tmp_path: Path) -> None:
+    first, *others = legs()
+    for leg in others:
+        leave(leg, tmp_path)
+    told = TestResult(
+        "exportready doctor", "exportready.doctor", "machine", outcome="infra", message="GPU 0: 2 GiB free"
+    )
+    write_junit(Run((told,)), tmp_path / first.name / "junit.xml")
+    hit = next(one for one in gather(legs(), tmp_path) if (one.channel, one.runner) == (first.channel, first.runner))
+    assert [result.message for result in hit.run.results if result.outcome == "infra"] == ["GPU 0: 2 GiB free"]
+
+
 def test_a_link_out_of_the_artifacts_is_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside.xml"
     for leg in legs(1):

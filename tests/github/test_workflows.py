@@ -1,0 +1,108 @@
+"""No code of a fork reaches a GPU runner, no secret a place it need not be (linters look at the rest)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+yaml = pytest.importorskip("ruamel.yaml")
+
+GITHUB = Path(__file__).parents[2] / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+ACTIONS = sorted((GITHUB / "actions").glob("*/action.yml"))
+SELF_HOSTED = {"gpu.yml", "nightly.yml"}
+
+
+def load(path: Path) -> Any:
+    return yaml.YAML(typ="safe", pure=True).load(path)
+
+
+def jobs(path: Path) -> Iterator[Any]:
+    yield from load(path)["jobs"].values()
+
+
+def steps(path: Path) -> Iterator[Any]:
+    if path in ACTIONS:
+        yield from load(path)["runs"]["steps"]
+        return
+    for job in jobs(path):
+        yield from job.get("steps", ())
+
+
+every = pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS], ids=lambda path: path.parent.name + "/" + path.name)
+workflows = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {path.name for path in WORKFLOWS} >= {"ci.yml", "gpu.yml", "nightly.yml", "export-ready.yml"}
+    assert ACTIONS
+
+
+@workflows
+def test_nothing_is_permitted_that_a_job_does_not_ask_for(path: Path) -> None:
+    assert load(path)["permissions"] == {}
+    for job in jobs(path):
+        assert set(job["permissions"].items()) <= {("contents", "read"), ("actions", "read"), ("issues", "write")}
+
+
+@workflows
+def test_no_fork_reaches_a_machine_of_ours(path: Path) -> None:
+    triggers = load(path)["on"]
+    assert "pull_request_target" not in triggers
+    assert "workflow_run" not in triggers
+    if path.name in SELF_HOSTED:
+        assert set(triggers) <= {"schedule", "workflow_dispatch", "push"}
+        assert all("github.repository ==" in job["if"] for job in jobs(path))
+    elif path.name != "export-ready.yml":
+        assert all(
+            "self-hosted" not in str(job["runs-on"]) and "matrix" not in str(job["runs-on"]) for job in jobs(path)
+        )
+
+
+@workflows
+def test_every_job_ends(path: Path) -> None:
+    assert all("timeout-minutes" in job for job in jobs(path) if "uses" not in job)
+
+
+@workflows
+def test_a_failed_leg_takes_no_other_with_it(path: Path) -> None:
+    assert all(job["strategy"]["fail-fast"] is False for job in jobs(path) if "strategy" in job)
+
+
+@every
+def test_what_is_used_is_pinned(path: Path) -> None:
+    used = [step["uses"] for step in steps(path) if "uses" in step]
+    used += [job["uses"] for job in ([] if path in ACTIONS else jobs(path)) if "uses" in job]
+    for use in used:
+        assert use.startswith("$/") or re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use), use
+
+
+@every
+def test_a_checkout_keeps_no_credentials(path: Path) -> None:
+    for step in steps(path):
+        if "actions/checkout" in step.get("uses", ""):
+            assert step["with"]["persist-credentials"] is False
+
+
+@every
+def test_values_reach_scripts_through_the_environment(path: Path) -> None:
+    assert all("${{" not in step.get("run", "") for step in steps(path))
+
+
+@every
+def test_artifacts_have_names_of_their_own(path: Path) -> None:
+    names = [step["with"]["name"] for step in steps(path) if "upload-artifact" in step.get("uses", "")]
+    assert len(names) == len(set(names))
+
+
+@every
+def test_scripts_are_bash(path: Path) -> None:
+    for step in steps(path):
+        if "run" in step:
+            checked = subprocess.run(["bash", "-n"], input=step["run"], text=True, capture_output=True, check=False)
+            assert checked.returncode == 0, checked.stderr

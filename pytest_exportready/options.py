@@ -15,10 +15,12 @@ OPTIONS = pytest.StashKey["Options"]()
 
 _VALUES = {
     "junit": ("exportready/junit.xml", "where to write the JUnit file"),
+    "junit-form": ("full", "how to write it: full, or strict, which validates against Jenkins' junit-10.xsd"),
     "html": ("exportready/report.html", "where to write the HTML page"),
     "cache": ("off", "results of earlier runs of the same programs: off, read (found, not kept) or on"),
     "cache-dir": (".exportready_cache", "where these results are kept"),
     "cache-mib": ("256", "how large that folder may grow"),
+    "confirm": ("0", "run each failure again up to this many times in fresh processes; one that passes is flaky"),
     "shard": ("", "run part I of N, as in 2/5: the same parts on every machine"),
     "shard-times": ("", "the JUnit file of an earlier run, for parts that take about as long each"),
     "reference-models": ("auto", "run the reference models: auto (when no paths are given), always or never"),
@@ -31,7 +33,8 @@ class Options:
 
     cache: ``off``, ``read`` or ``on``; cache_dir: an absolute path; cache_bytes: the most it may hold.
     shard: the part of the cases that runs here; None for all of them. shard_times: an absolute path, None for none.
-    reference_models: ``auto``, ``always`` or ``never``.
+    reference_models: ``auto``, ``always`` or ``never``. junit_form: ``full`` or ``strict``.
+    confirm: how often a failure is run again.
     """
 
     enabled: bool
@@ -43,6 +46,8 @@ class Options:
     shard: Shard | None
     shard_times: Path | None
     reference_models: str
+    junit_form: str = "full"
+    confirm: int = 0
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -79,6 +84,8 @@ def read_options(config: pytest.Config) -> Options:
         shard=_shard(value("shard")) if is_enabled else None,
         shard_times=where / value("shard-times") if value("shard-times") else None,
         reference_models=value("reference-models"),
+        junit_form=value("junit-form"),
+        confirm=int(value("confirm")) if value("confirm").isdecimal() else -1,
     )
     if options.enabled:
         _check(options)
@@ -102,10 +109,14 @@ def _check(options: Options) -> None:
         raise pytest.UsageError(
             f"--export-ready-reference-models={options.reference_models}: accepted are auto, always and never"
         )
+    if options.junit_form not in ("full", "strict"):
+        raise pytest.UsageError(f"--export-ready-junit-form={options.junit_form}: accepted are full and strict")
     if options.cache not in ("off", "read", "on"):
         raise pytest.UsageError(f"--export-ready-cache={options.cache}: accepted are off, read and on")
     if options.cache_bytes < 0:
         raise pytest.UsageError("--export-ready-cache-mib: accepted is a whole number of MiB, 1 at the least")
+    if options.confirm < 0:
+        raise pytest.UsageError("--export-ready-confirm: accepted is a whole number")
     if options.shard_times is not None and not options.shard_times.is_file():
         raise pytest.UsageError(f"--export-ready-shard-times={options.shard_times}: no such file")
     for name, path in (("junit", options.junit), ("html", options.html)):

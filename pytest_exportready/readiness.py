@@ -38,6 +38,7 @@ class Readiness:
     case: name of the case. scenario: how it was trained (``as_is`` when it was judged as given).
     stages: in the order they ran. findings: errors first. checked: ``(code, name)`` of every check that ran.
     prepared: what the remedies did before the export, a line each. seconds: wall time.
+    reproducer: of an export that failed, a Python file that was run and fails alike, or ``# none: `` and why.
     """
 
     case: str
@@ -47,6 +48,7 @@ class Readiness:
     checked: tuple[tuple[str, str], ...] = ()
     prepared: tuple[str, ...] = ()
     seconds: float = 0.0
+    reproducer: str = ""
 
     @property
     def ready(self) -> bool:
@@ -86,6 +88,7 @@ class Readiness:
             checked=tuple((code, name) for code, name in data["checked"]),
             prepared=tuple(data["prepared"]),
             seconds=data["seconds"],
+            reproducer=data.get("reproducer", ""),
         )
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import Outcome, Readiness, StageResult
 from pytest_exportready.scenario import CannotTrain, all_scenarios
 from pytest_exportready.stage import (
+    Lacking,
     Memory,
     SkipStage,
     Stage,
@@ -92,7 +93,7 @@ def judge(
             run.stage("ranks", lambda: run.ranks(together, compared), facts=compared)
             together = together if run.stages[-1].outcome == "passed" else 0.0
         for mode in options.modes:
-            trial = Trial(case, options, mode, Truth(case.model), together)
+            trial = Trial(case, options, mode, Truth(case.model), together, memory=run.memory)
             asked = {
                 name: stage
                 for name, stage in all_stages().items()
@@ -107,6 +108,7 @@ def judge(
             if mode == options.modes[0]:
                 run.findings += [finding.at("export") for finding in lines_told(trial)]
             run.prepared = run.prepared or trial.prepared
+            run.reproducer = run.reproducer or trial.reproducer
     return Readiness(
         case=name,
         scenario=scenario,
@@ -115,6 +117,7 @@ def judge(
         checked=tuple(run.checked),
         prepared=tuple(run.prepared),
         seconds=round(time.perf_counter() - started, 3),
+        reproducer=run.reproducer,
     )
 
 
@@ -139,10 +142,12 @@ class _Run:
         self.wanted = _with_needed(options.stages)
         self.stages: list[StageResult] = []
         self.blocked: set[tuple[str, str]] = set()  # stages, with their mode, that nothing may build on
+        self.lacking: set[tuple[str, str]] = set()  # those that another run may find what they need for
         self.findings: list[Finding] = []
         self.checked: list[tuple[str, str]] = []
         self.broken: set[str] = set()  # checks with an error, or that one with an error left without sense
         self.prepared: list[str] = []
+        self.reproducer = ""
 
     def stage(
         self,
@@ -162,6 +167,8 @@ class _Run:
             outcome, reason = "skipped", str(skip)
             if isinstance(skip, _Blocked):
                 self.blocked.add((name, mode))
+            if isinstance(skip, Lacking):
+                self.lacking.add((name, mode))
         except StageInfrastructure as fault:
             outcome, reason = "infra", str(fault)
         except Exception as error:
@@ -253,32 +260,36 @@ class _Run:
             self.stage(name, partial(self._prove, name, stage, trial), mode, trial.facts)
 
     def remembered(self, stages: Mapping[str, Stage], trial: Trial) -> None:
-        """``proofs`` of stages that come after others, unless their results are known from an earlier run. What lowers
-        depends on compilers besides, of which no key knows: such a case is proved anew.
-        """
-        if self.memory is None or trial.program is None or self.blocked or self.options.lower:
+        """``proofs`` of stages that come after others, unless their results are known from an earlier run."""
+        if self.memory is None or trial.program is None or self.blocked:
             self.proofs(stages, trial)
             return
         self.watch("cache")
         try:
             known = self.memory.recall(trial)
         except Unremembered as reason:
-            self.tell(UNREMEMBERED.info("", f"nothing of this case is cached: {reason}"))
+            self.tell(UNREMEMBERED.info("", f"no verdict on this case is cached: {reason}"))
             self.proofs(stages, trial)
-            return
-        if known.keys() == stages.keys():
-            for result, findings in known.values():
-                self.stages.append(result)
-                self.findings += map(self._judged, findings)
         else:
-            had, found = len(self.stages), len(self.findings)
-            self.proofs(stages, trial)
-            new, told = self.stages[had:], self.findings[found:]
-            if all(result.outcome in ("passed", "skipped") for result in new):
-                of = {result.name: tuple(f for f in told if f.stage == result.name) for result in new}
-                self.memory.keep(trial, {result.name: (result, of[result.name]) for result in new})
+            if known.keys() == stages.keys():
+                for result, findings in known.values():
+                    self.stages.append(result)
+                    self.findings += map(self._judged, findings)
+            else:
+                self.proofs_kept(stages, trial, self.memory)
         for problem in self.memory.problems():
             self.tell(UNREMEMBERED.warning("", f"the cache: {problem}", "remove the folder if this goes on"))
+
+    def proofs_kept(self, stages: Mapping[str, Stage], trial: Trial, memory: Memory) -> None:
+        had, found = len(self.stages), len(self.findings)
+        self.proofs(stages, trial)
+        new, told = self.stages[had:], self.findings[found:]
+        lasting = (
+            s.outcome == "passed" or (s.outcome == "skipped" and (s.name, s.mode) not in self.lacking) for s in new
+        )
+        if all(lasting):
+            of = {result.name: tuple(f for f in told if f.stage == result.name) for result in new}
+            memory.keep(trial, {result.name: (result, of[result.name]) for result in new})
 
     def tell(self, finding: Finding) -> None:
         self.findings.append(self._judged(finding.at("export")))

@@ -24,6 +24,12 @@ class SkipStage(Exception):
     """Raised by a stage that has nothing to prove about this case; the message is the reason."""
 
 
+class Lacking(SkipStage):
+    """Raised by a stage for want of a program or a package that another run may find here; the message says what and
+    how to get it.
+    """
+
+
 class StageInfrastructure(Exception):
     """Raised by a stage when the runner, not the model, is at fault; the message is the reason and the
     fix."""
@@ -36,8 +42,9 @@ class Trial:
     truth: the trained eager module in eval mode, before any wrapping or preparation: what the program must
     equal.
     program: set by the stage ``export``; shares no storage with the user's module. error: what torch.export
-    raised instead. together: seconds to wait for other ranks; 0 where they are not compared.
+    raised instead. reproducer: a Python file that fails alike, or ``# none: `` and why. together: seconds to wait for other ranks; 0 where they are not compared.
     facts: what the running stage measured (plain JSON); reset before each stage.
+    memory: where stages find what they compiled in earlier runs; None without one.
     """
 
     case: ExportCase
@@ -47,8 +54,10 @@ class Trial:
     together: float = 0.0
     program: ExportedProgram | None = None
     error: BaseException | None = None
+    reproducer: str = ""
     prepared: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    memory: Memory | None = None
 
     @cached_property
     def running(self) -> RunningProgram:
@@ -71,6 +80,8 @@ class Stage:
     asked: whether a case and its options ask for it; what it does not ask for is no result, not a skipped one.
     every_rank: where a case is judged in several ranks whose results are put together, each of them runs it; the
     others are left to rank 0.
+    tools: what the stage uses besides torch, such as a compiler and its settings, as a value that is another when they
+    are.
     """
 
     run: Callable[[Trial], Iterable[Finding]]
@@ -79,6 +90,7 @@ class Stage:
     every_mode: bool = True
     every_rank: bool = False
     asked: Callable[[ExportCase, CaseOptions], bool] = lambda case, options: True
+    tools: Callable[[], object] = lambda: None
 
 
 Proved = tuple[StageResult, tuple[Finding, ...]]
@@ -98,7 +110,13 @@ class Memory(Protocol):
         """
 
     def keep(self, trial: Trial, proved: Mapping[str, Proved]) -> None:
-        """Remember these stages."""
+        """Remember these stages of the ``trial`` that was asked for last."""
+
+    def artifact(self, trial: Trial, stage: str) -> bytes | None:
+        """What ``stage`` compiled of such a program before; None if it is not known."""
+
+    def keep_artifact(self, trial: Trial, stage: str, content: bytes) -> None:
+        """Remember what ``stage`` compiled of the program of ``trial``."""
 
     def problems(self) -> list[str]:
         """What was not as it should be since this was last asked: corrupt entries, a full disk."""

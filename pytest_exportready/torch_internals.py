@@ -340,9 +340,22 @@ def aot_compiled(program: ExportedProgram, path: str) -> str:
     """
     import torch._inductor
 
-    configs = {"aot_inductor.precompile_headers": False, "compile_threads": 1}
-    known = {name: value for name, value in configs.items() if name in torch._inductor.list_options()}
+    known = {name: value for name, value in _AOT_CONFIGS.items() if name in torch._inductor.list_options()}
     return str(torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=known))
+
+
+_AOT_CONFIGS = {"aot_inductor.precompile_headers": False, "compile_threads": 1}
+
+
+def compile_settings() -> dict[str, Any]:
+    """Every setting that ``aot_compiled`` works by: inductor's and functorch's, passes of the user's among them.
+
+    They live in private modules. Raises AttributeError or ImportError where torch has them not.
+    """
+    from torch._functorch import config as functorch
+    from torch._inductor import config as inductor
+
+    return {"inductor": inductor.get_config_copy(), "functorch": functorch.get_config_copy(), "ours": _AOT_CONFIGS}
 
 
 def aot_loaded(path: str) -> Callable[..., Any]:

@@ -30,6 +30,12 @@ def test_paths_are_relative_to_where_pytest_was_called(
     assert got == Options(True, folder / "a.xml", tmp_path / "b.html", *kept, None, None, "auto")
 
 
+def test_the_form_of_the_junit_file(pytester: pytest.Pytester) -> None:
+    assert options(pytester, "--export-ready", "--export-ready-junit-form=strict").junit_form == "strict"
+    with pytest.raises(pytest.UsageError, match="junit-form=loose: accepted are full and strict"):
+        options(pytester, "--export-ready", "--export-ready-junit-form=loose")
+
+
 native_toml = pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 reads [tool.pytest]")
 INI = """\
 export_ready = true

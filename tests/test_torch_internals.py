@@ -71,6 +71,18 @@ def test_aot_inductor() -> None:
     assert callable(inductor.aoti_load_package)
 
 
+def test_compile_settings() -> None:
+    """Torch 2.13, 2.14 and 2.15 tell them; what is set is another value."""
+    import torch._inductor.config as inductor
+
+    before = internals.compile_settings()
+    assert before == internals.compile_settings()
+    assert len(before["inductor"]) > 100
+    assert before["functorch"]
+    with inductor.patch(epilogue_fusion=not inductor.epilogue_fusion):
+        assert internals.compile_settings() != before
+
+
 def test_compiled_source() -> None:
     net = nn.Linear(1, 1)
     assert internals.compiled_source(net) is None

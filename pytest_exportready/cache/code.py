@@ -24,7 +24,14 @@ def code_fingerprint(modules: Iterable[str]) -> str:
     file of this package; of every installed distribution with its version. The standard library and what is installed
     count by version.
     """
-    return digest(sys.version, _installed(), _ours(), [(name, _file(path)) for name, path in sorted(_reached(modules))])
+    files = [(name, _file(path)) for name, path in sorted(_reached(modules))]
+    return digest(installed_fingerprint(), _ours(), files)
+
+
+@cache
+def installed_fingerprint() -> str:
+    """Hash of Python's version and of every installed distribution's."""
+    return digest(sys.version, sorted((str(each.metadata["Name"]), each.version) for each in distributions()))
 
 
 def _reached(modules: Iterable[str]) -> set[tuple[str, str]]:
@@ -69,11 +76,6 @@ def _apart() -> tuple[str, ...]:
     """Folders whose files count by version, or as a whole."""
     installed = [sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")]
     return (*installed, str(_OURS))
-
-
-@cache
-def _installed() -> list[tuple[str, str]]:
-    return sorted((str(each.metadata["Name"]), each.version) for each in distributions())
 
 
 @cache

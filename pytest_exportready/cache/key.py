@@ -1,108 +1,108 @@
-"""What a verdict depends on, as one key: if any of it is another, so is the key."""
+"""What a verdict, and a compiled program, depend on, as one key: if any of it is another, so is the key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
 from torch.export import ExportedProgram
 
-from pytest_exportready.cache.code import code_fingerprint
+from pytest_exportready.cache.code import code_fingerprint, installed_fingerprint
+from pytest_exportready.cache.spelling import Spelling
 from pytest_exportready.cache.topology import topology
-from pytest_exportready.case import ExportCase
-from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.graph.canonical import digest
-from pytest_exportready.graph.contents import tensor_digest
 from pytest_exportready.graph.fingerprint import graph_fingerprint
+from pytest_exportready.graph.nodes import calls, is_users_operator
 from pytest_exportready.graph.weights import weights_fingerprint
-from pytest_exportready.stage import Unremembered
-from pytest_exportready.torch_internals import plain_attributes
+from pytest_exportready.proof.pytree import named_leaves
+from pytest_exportready.stage import Trial, Unremembered, all_stages
+
+_NUMERICS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32", "OMP_", "ONEDNN_")
+"""How variables begin by which libraries under torch compute otherwise."""
 
 
-def verdict_key(case: ExportCase, options: CaseOptions, program: ExportedProgram, mode: str) -> str:
-    """Key of the verdict on ``program``, exported from ``case``.
+def verdict_key(trial: Trial) -> str:
+    """Key of the verdict on the program of ``trial``.
 
-    Graph, weights, the module's own values that are in neither, inputs, options, the code that all of these can reach,
-    torch's settings and the machine. Raises Unremembered for a case with an input, a value or a function that cannot be
-    compared with another run's.
+    Graph, weights, the module's own values that are in neither, what the trained module answers now, inputs, options,
+    the compilers that lower it, the code that all of these can reach, torch's settings and the machine. Raises
+    Unremembered for a case with an input, a value or a function that cannot be compared with another run's.
     """
-    spelled = _Spelling()
+    case, spelled = trial.case, Spelling()
     given = (case.args, dict(case.kwargs), case.more_inputs, case.golden, case.checkpoint)
     told = (case.golden_tolerance, case.target_device, case.stateful_calls, case.allow_mutation, case.trainable)
-    try:
-        parts = (spelled.module(case.model), spelled.value(given, "the inputs"), spelled.value(case.loss, "loss"))
-    except (RecursionError, ValueError):
-        raise Unremembered("the module, or an input, holds itself or an empty closure") from None
+    parts = (
+        spelled.value(case.model, "the model"),
+        spelled.value(given, "the inputs"),
+        spelled.value(case.loss, "loss"),
+    )
     return digest(
-        graph_fingerprint(program),
-        weights_fingerprint(program),
+        _program(trial.program),
         parts,
-        (str(told), str(options), mode),
-        (str(torch.get_default_dtype()), torch.get_float32_matmul_precision()),
+        spelled.value(_answers(trial), "an answer"),
+        (str(told), str(trial.options), trial.mode),
+        spelled.value(_tools(trial), "a compiler's settings"),
         code_fingerprint(spelled.modules),
+        _settings(),
         topology().key,
     )
 
 
-class _Spelling:
-    """Values as strings and tuples that are equal for equal values in another process; ``modules``: where the classes
-    and functions among them are defined.
+def artifact_key(trial: Trial, stage: str) -> str:
+    """Key of what ``stage`` makes of the program of ``trial``: graph, weights, sizes of the example, which compilers
+    take as a hint, the compilers, installed versions, torch's settings and the machine.
+
+    Raises Unremembered for a program with operators of the user's: what they come to, no key of a graph knows.
     """
+    assert trial.program is not None
+    if any(map(is_users_operator, calls(trial.program))):
+        raise Unremembered("it has custom operators")
+    example = [(path, _form(leaf)) for path, leaf in named_leaves((trial.case.args, dict(trial.case.kwargs)))]
+    return digest(
+        stage,
+        _program(trial.program),
+        example,
+        Spelling().value(all_stages()[stage].tools(), "a compiler's settings"),
+        installed_fingerprint(),
+        _settings(),
+        topology().key,
+    )
 
-    def __init__(self) -> None:
-        self.modules: set[str] = set()
 
-    def module(self, module: nn.Module) -> object:
-        """Classes, modes, all tensors and all plain values of ``module`` and what is in it."""
-        lines: list[object] = []
-        for name, inner in module.named_modules():
-            self.modules.update(kind.__module__ for kind in type(inner).__mro__)
-            values = plain_attributes(inner)
-            spelled = [(key, self.value(value, f"{name}.{key}")) for key, value in sorted(values.items())]
-            lines.append((name, self.value(type(inner), name), inner.training, spelled))
-        tensors = [(name, tensor_digest(t)) for name, t in (*module.named_parameters(), *module.named_buffers())]
-        return lines, tensors
+def _program(program: ExportedProgram | None) -> tuple[str, str]:
+    assert program is not None
+    return graph_fingerprint(program), weights_fingerprint(program)
 
-    def value(self, value: Any, name: str) -> object:
-        """Raises Unremembered for what cannot be spelled."""
-        if isinstance(value, torch.Tensor):
-            strides = value.stride() if value.layout == torch.strided else ()
-            return tensor_digest(value), value.requires_grad, strides
-        if isinstance(value, float):
-            return value.hex()
-        if isinstance(value, (bool, int, str, bytes, complex, type(None), torch.dtype, torch.device, torch.layout)):
-            return type(value).__name__, repr(value)
-        if isinstance(value, (type, BuiltinFunctionType)):
-            self.modules.add(str(value.__module__))
-            return f"{value.__module__}.{value.__qualname__}"
-        if isinstance(value, FunctionType):
-            self.modules.add(value.__module__)
-            held = [self.value(cell.cell_contents, f"what {name} holds") for cell in value.__closure__ or ()]
-            return f"{value.__module__}.{value.__qualname__}", value.__code__.co_firstlineno, held
-        if isinstance(value, MethodType):
-            return self.value(value.__func__, name), type(value.__self__).__qualname__
-        if isinstance(value, Mapping):
-            items = [(self.value(k, name), self.value(v, f"{name}[{k!r}]")) for k, v in value.items()]
-            return type(value).__name__, items
-        if isinstance(value, (list, tuple)):
-            return type(value).__name__, [self.value(inner, f"{name}[{i}]") for i, inner in enumerate(value)]
-        if isinstance(value, (set, frozenset)):
-            return type(value).__name__, sorted(repr(self.value(inner, name)) for inner in value)
-        if isinstance(value, nn.Module):
-            return self.module(value)
-        return self._as_pickled(value, name)
 
-    def _as_pickled(self, value: object, name: str) -> object:
-        """What ``pickle`` would write of ``value``, which is all that it is made of."""
-        try:
-            made_of = value.__reduce_ex__(2)
-        except Exception as error:
-            raise Unremembered(f"{name} is a {type(value).__name__}") from error
-        if isinstance(made_of, str):
-            return made_of
-        make, arguments, *rest = made_of
-        parts = [list(part) if isinstance(part, Iterator) else part for part in rest]
-        return self.value(type(value), name), self.value(make, name), self.value((arguments, parts), name)
+def _answers(trial: Trial) -> list[Any]:
+    """To the example, and to the other inputs: what forward reads besides, such as a file, shows in them."""
+    case = trial.case
+    calls = [(case.args, dict(case.kwargs)), *((tuple(args), kwargs) for args, kwargs in case.more_inputs)]
+    return [named_leaves(answer) for answer in trial.truth.sequence(calls)]
+
+
+def _tools(trial: Trial) -> Mapping[str, object]:
+    asked = {name: stage for name, stage in all_stages().items() if stage.asked(trial.case, trial.options)}
+    return {name: stage.tools() for name, stage in asked.items()}
+
+
+def _form(leaf: object) -> str:
+    if not isinstance(leaf, torch.Tensor):
+        return repr(leaf) if isinstance(leaf, (bool, int, float, str)) else type(leaf).__name__
+    strides = leaf.stride() if leaf.layout == torch.strided else leaf.layout
+    return f"{leaf.dtype} {tuple(leaf.shape)} {strides} {leaf.device}"
+
+
+def _settings() -> tuple[object, ...]:
+    backends = torch.backends
+    return (
+        str(torch.get_default_dtype()),
+        torch.get_float32_matmul_precision(),
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        (backends.mkldnn.enabled, backends.cudnn.enabled, backends.cudnn.benchmark, backends.cudnn.deterministic),
+        sorted((name, value) for name, value in os.environ.items() if name.startswith(_NUMERICS)),
+    )

@@ -30,12 +30,14 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Topology:
-    """cpu: its model. vectors: what torch uses of it, such as ``AVX512``. torch: its git version. driver: of NVIDIA,
-    empty without one. No host name, serial number or bus address is in it."""
+    """cpu: its model. vectors: what torch uses of it, such as ``AVX512``. features: all that it can, which compilers
+    use. torch: its git version. driver: of NVIDIA, empty without one. No host name, serial number or bus address is in
+    it."""
 
     gpus: tuple[Gpu, ...]
     cpu: str
     vectors: str
+    features: str
     torch: str
     cuda: str
     driver: str
@@ -58,8 +60,9 @@ def topology(
     seen = list((devices or _devices)())
     return Topology(
         tuple(_gpu(properties, system, nvml) for properties in seen),
-        _cpu_model(system),
+        _of_cpu(system, "model name"),
         torch.backends.cpu.get_cpu_capability(),
+        " ".join(sorted(_of_cpu(system, "flags", "Features").split())),
         str(torch.version.git_version),
         str(torch.version.cuda or ""),
         _first_line(system / "sys/module/nvidia/version") if seen else "",
@@ -106,12 +109,13 @@ def _nvml() -> Any:
         return None
 
 
-def _cpu_model(system: Path) -> str:
+def _of_cpu(system: Path, *names: str) -> str:
+    """What the kernel says of the first core under the first of ``names`` that it has; empty if under none."""
     try:
         lines = (system / "proc/cpuinfo").read_text().splitlines()
     except OSError:
         return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(names)), "")
 
 
 def _first_line(path: Path) -> str:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_exportready.cli import Command
+
+if TYPE_CHECKING:
+    from pytest_exportready.report.run import Run
+
+FORMS = ("full", "strict")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,28 +24,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("report.html"),
         help="what to write: a page (.html) or one merged JUnit file (.xml) [report.html]",
     )
+    parser.add_argument("--form", choices=FORMS, default="full", help="of the JUnit file; strict validates [full]")
+    parser.add_argument(
+        "--cases", type=int, default=0, help="write JUnit files of at most so many cases: NAME-1.xml ..."
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     from pytest_exportready.report.html import write_html
-    from pytest_exportready.report.junit import JUnitError, read_junit, write_junit
+    from pytest_exportready.report.junit import JUnitError, read_junit
 
-    writers = {".html": write_html, ".htm": write_html, ".xml": write_junit}
-    write = writers.get(arguments.output.suffix.lower())
-    if write is None:
-        return _refuse(f"{arguments.output}: accepted endings are .html and .xml")
+    output = arguments.output
+    if output.suffix.lower() not in (".html", ".htm", ".xml"):
+        return _refuse(f"{output}: accepted endings are .html and .xml")
+    if arguments.cases < 0:
+        return _refuse(f"--cases {arguments.cases}: accepted is a whole number, 1 at the least")
     try:
         run = read_junit(*arguments.junit)
-        write(run, arguments.output)
+        if output.suffix.lower() == ".xml":
+            written = _write_junit(run, output, arguments.form, arguments.cases)
+        else:
+            write_html(run, output)
+            written = [output]
     except JUnitError as error:
         return _refuse(str(error))
     except OSError as error:
-        return _refuse(f"{arguments.output}: cannot be written: {error.strerror or error}")
+        return _refuse(f"{output}: cannot be written: {error.strerror or error}")
     unread = [result for result in run.results if result.classname == "exportready.report"]
     for result in unread:
         print(f"exportready report: {result.message}", file=sys.stderr)
-    print(f"{run.verdict}\n{arguments.output}")
+    print("\n".join([run.verdict, *map(str, written)]))
     return 1 if unread else 0
+
+
+def _write_junit(run: Run, output: Path, form: str, cases: int) -> list[Path]:
+    from pytest_exportready.report.junit import write_junit
+    from pytest_exportready.report.limits import parts
+
+    runs = list(parts(run, cases)) if cases else [run]
+    numbered = [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, len(runs) + 1)]
+    paths = numbered if len(runs) > 1 else [output]
+    for part, path in zip(runs, paths, strict=True):
+        write_junit(part, path, form)
+    return paths
 
 
 def _refuse(message: str) -> int:

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pytest_exportready.github.annotations import annotations
+    from pytest_exportready.github.annotations import commands
     from pytest_exportready.github.summary import summary
     from pytest_exportready.report.junit import JUnitError, read_junit
 
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     write_summary(summary(run))
     if "GITHUB_ACTIONS" in os.environ:
-        print("\n".join(annotations(run)))
+        print("\n".join(commands(run)))
     return 0
 
 

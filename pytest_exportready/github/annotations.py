@@ -12,10 +12,10 @@ LIMIT = 10
 """Of each kind a step: https://docs.github.com/en/actions/reference/limits (annotations)."""
 
 
-def annotations(run: Run) -> list[str]:
+def commands(run: Run) -> list[str]:
     """Lines to print: the verdict, then the findings of each cause's first case; at most ten errors, ten warnings."""
     kind = {"ready": "notice", "not ready": "error", "can't tell": "error"}[run.state]
-    errors = [_command(kind, run.verdict, title="export readiness")]
+    errors = [command(kind, run.verdict, title="export readiness")]
     warnings: list[str] = []
     seen: set[tuple[str, str, str, int]] = set()
     for result, finding in _told(run):
@@ -25,7 +25,7 @@ def annotations(run: Run) -> list[str]:
             continue
         seen.add(key)
         chosen.append(
-            _command(
+            command(
                 "error" if finding.blocks else "warning",
                 f"{finding.place}: {finding.message}{f' Fix: {finding.fix}' if finding.fix else ''}",
                 file=finding.file or result.file,
@@ -42,7 +42,8 @@ def _told(run: Run) -> Iterator[tuple[TestResult, Finding]]:
         yield from ((result, finding) for finding in findings if finding.severity != "info" and not finding.ignored)
 
 
-def _command(kind: str, message: str, **properties: str) -> str:
+def command(kind: str, message: str, **properties: str) -> str:
+    """A workflow command of one line. Properties that are empty, or line 0, are left out."""
     told = ",".join(
         f"{key}={_escaped(value, (':', ','))}" for key, value in properties.items() if value and value != "0"
     )

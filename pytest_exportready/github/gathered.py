@@ -46,7 +46,7 @@ def gather(legs: Sequence[Leg], artifacts: Path) -> Iterator[Gathered]:
     for (channel, runner), shards in groupby(sorted(legs, key=place), key=place):
         runs = [(leg, _left_by(leg, artifacts / leg.name / LEFT)) for leg in shards]
         both = merged(run for _, run in runs)
-        told = {LEG: runner, "channel": channel, "torch.planned": runs[0][0].torch}
+        told = {LEG: runner, "channel": channel}
         lost = tuple(leg.name for leg, run in runs if any(result.classname == SUITE for result in run.results))
         yield Gathered(channel, runner, replace(both, properties={**both.properties, **told}), lost)
 

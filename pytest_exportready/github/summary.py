@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_exportready.github.markdown import code, fitted
-from pytest_exportready.report.cause import causes
+from pytest_exportready.report.cause import Cause, causes
 from pytest_exportready.report.run import Run, TestResult
 
 LIMIT = 900_000
@@ -35,7 +35,7 @@ def _parts(run: Run) -> Iterator[str]:
         yield "\n".join(_cases(run, bad))
 
 
-def _causes(hit: list[tuple[object, tuple[TestResult, ...]]]) -> Iterator[str]:
+def _causes(hit: list[tuple[Cause, tuple[TestResult, ...]]]) -> Iterator[str]:
     yield "| cause | cases | hits |\n|---|---|---|"
     for cause, results in hit[:CAUSES]:
         models = ", ".join(code(result.label, 60) for result in results[:MODELS])

@@ -16,6 +16,8 @@ from pytest_exportready.text import plain
 NAME_LIMIT = 1_000
 MESSAGE_LIMIT = 500
 TEXT_LIMIT = 64 * 1024
+OUTPUT_LIMIT = 8 * 1024
+LOG_LIMIT = 1024 * 1024
 FACT_LIMIT = 2_000
 DEPTH_LIMIT = 8
 
@@ -24,6 +26,8 @@ _ONE_LINE = str.maketrans("\r\n\t", "   ")
 
 def line(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """``text`` in one clean line of at most ``limit`` characters."""
+    if len(text) <= limit and text.isprintable() and "  " not in text and text == text.strip():
+        return text
     clean = " ".join(plain(text[: 10 * limit]).split())
     if len(clean) <= limit:
         return clean
@@ -48,6 +52,8 @@ def block(text: str, limit: int = TEXT_LIMIT) -> str:
 
 def name(text: str, limit: int = NAME_LIMIT) -> str:
     """A clean name in one line; one that is changed ends in a digest of the original, to stay unique."""
+    if len(text) <= limit and text.isprintable():
+        return text
     clean = plain(text.translate(_ONE_LINE))
     if clean == text and len(text) <= limit:
         return text

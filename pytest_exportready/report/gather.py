@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_exportready.readiness import Readiness
+from pytest_exportready.report.collector import paused
 from pytest_exportready.report.run import Outcome, Run, TestResult
 
 Reports = list[pytest.TestReport]
@@ -46,6 +47,7 @@ class Gather:
         """Tell which node ids were selected: one that never reports is then missing, and not forgotten."""
         self._expected.update(dict.fromkeys(nodeids))
 
+    @paused()
     def run(self, properties: Mapping[str, str]) -> Run:
         """Everything so far as a Run that began when this object was made."""
         return Run(

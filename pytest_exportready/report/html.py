@@ -1,37 +1,31 @@
-"""A Run as one self-contained page: no script, no network, everything escaped, for day and night."""
+"""A Run as one self-contained page: no network, everything escaped, whole without JavaScript, for day and night."""
 
 from __future__ import annotations
 
-import json
-import shlex
 from base64 import b64encode
-from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_exportready.report import budget
+from pytest_exportready.report import case_text, packed
+from pytest_exportready.report.cause import causes
+from pytest_exportready.report.collector import paused
 from pytest_exportready.report.files import write_atomically
-from pytest_exportready.report.run import WORST_FIRST, Run, TestResult
+from pytest_exportready.report.page_rows import MARKS, page_rows
+from pytest_exportready.report.run import WORST_FIRST, Run
+from pytest_exportready.report.table import tabs
+from pytest_exportready.report.units import duration
 
-DETAILED = 1_000
-"""With more results than this, those that need no attention get a row only."""
+FIRST_CAUSES, CAUSES = 8, 25
+"""Causes that are shown, and those that are there at the most."""
 
-MARKS = {"passed": "✓", "failed": "✗", "infra": "!", "skipped": "\N{EN DASH}", "xfailed": "✗", "missing": "?"}
-WORDS = {
-    "passed": "passed",
-    "failed": "failed",
-    "infra": "not judged (the runner's fault)",
-    "skipped": "skipped",
-    "xfailed": "failed as expected",
-    "missing": "missing",
-}
+LEADING = ("torch", "torch.git_version", "gpu", "driver", "python", "shard")
+"""Properties that stand above the fold; the others are a click away."""
 
 
 def write_html(run: Run, path: Path) -> None:
@@ -39,21 +33,32 @@ def write_html(run: Run, path: Path) -> None:
     write_atomically(Path(path), page(run).encode("utf-8", "replace"))
 
 
+@paused()
 def page(run: Run) -> str:
-    """The HTML text of the page."""
-    style = f":root{{--stages:{len(run.stages)}}}\n{_style()}"
-    digest = b64encode(sha256(style.encode()).digest()).decode()
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            run=run,
-            style=Markup(style),
-            policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
-            when=_when(run.timestamp),
-            detailed=len(run.results) <= DETAILED,
-            mixed=len({_attention(result) for result in run.results}) == 2,
-        )
+    """The HTML text of the page: at most about 1 MiB, however many results there are."""
+    environment = _environment()
+    rows = page_rows(run, environment.get_template("case.html"))
+    found, troubles = tabs(run)
+    all_causes = sorted(causes(run.results), key=lambda one: one[1][0].outcome == "infra")
+    style, script = _style(), _file("page.js")
+    leading = {key: run.properties[key] for key in LEADING if run.properties.get(key)}
+    return environment.get_template("page.html").render(
+        run=run,
+        rows=rows,
+        data=Markup(packed.packed(rows.data(run))),
+        rest=rows.plain_rest(),
+        causes=all_causes[:CAUSES],
+        number_of_causes=len(all_causes),
+        first_causes=FIRST_CAUSES,
+        tabs=found,
+        troubles=troubles,
+        leading=leading,
+        others={key: value for key, value in run.properties.items() if key not in leading and value},
+        style=Markup(style),
+        script=Markup(script),
+        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
+        "base-uri 'none'; form-action 'none'",
+        when=_when(run.timestamp),
     )
 
 
@@ -66,61 +71,25 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(marks=MARKS, words=WORDS, command=_command, order=WORST_FIRST)
-    environment.globals.update(attention=_attention, reason=_reason)
-    environment.filters.update(facts=_facts, duration=_duration)
+    environment.globals.update(marks=MARKS, words=case_text.WORDS, order=WORST_FIRST)
+    environment.globals.update(command=case_text.command, behind=case_text.behind)
+    environment.filters.update(facts=case_text.facts, duration=duration, excerpt=case_text.excerpt)
+    environment.filters.update(shares=case_text.shares)
     return environment
 
 
-@cache
 def _style() -> str:
-    return (files("pytest_exportready.report") / "templates" / "page.css").read_text(encoding="utf-8")
+    return f"{_file('page.css')}\n{_file('matrix.css')}"
 
 
-def _attention(result: TestResult) -> bool:
-    """Whether somebody should look at it: it is not green, or there are warnings."""
-    if result.outcome != "passed" or result.earlier:
-        return True
-    findings = result.readiness.findings if result.readiness else ()
-    return not result.proved or any(finding.severity != "info" for finding in findings)
+@cache
+def _file(name: str) -> str:
+    return (files("pytest_exportready.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _reason(result: TestResult) -> str:
-    """The line under a case that is not green."""
-    if result.outcome == "passed":
-        if result.earlier:
-            return f"passed only at attempt {len(result.earlier) + 1}"
-        return result.message or ("" if result.proved else "passed without a record that proves it")
-    if result.outcome == "failed" and result.readiness and result.readiness.errors:
-        first = result.readiness.errors[0]
-        return f"{first.place}: {first.message}"
-    if result.outcome in ("skipped", "xfailed", "missing"):
-        return f"{WORDS[result.outcome]}: {result.message}" if result.message else WORDS[result.outcome]
-    return result.message or WORDS[result.outcome]
-
-
-def _command(result: TestResult) -> str:
-    return f"pytest --export-ready {shlex.quote(result.nodeid)}"
-
-
-def _facts(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in facts.items():
-        yield key.replace("_", " "), budget.line(_told(value), 300)
-
-
-def _told(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list) and not any(isinstance(item, (dict, list)) for item in value):
-        return ", ".join(map(_told, value)) or "none"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+def _digest(text: str) -> str:
+    """As a Content-Security-Policy names the one style, or script, that it lets in."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _when(timestamp: str) -> str:

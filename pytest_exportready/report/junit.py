@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,11 +15,18 @@ from xml.parsers import expat
 import junitparser
 from junitparser import xunit2
 
-from pytest_exportready.report import budget, record
+from pytest_exportready.readiness import StageResult
+from pytest_exportready.report import budget, junit_form, record
+from pytest_exportready.report.collector import paused
 from pytest_exportready.report.files import write_atomically
+from pytest_exportready.report.logs import full_output, with_attachment, write_logs
 from pytest_exportready.report.run import Outcome, Run, TestResult, merged
 
 PREFIX = "exportready."
+FORM = f"{PREFIX}junit_form"
+CHECKED = f"{PREFIX}checked."
+
+Checked = tuple[tuple[str, str], ...]
 
 _TYPES: dict[Outcome, str] = {
     "infra": f"{PREFIX}infra",
@@ -31,39 +40,33 @@ class JUnitError(Exception):
     """A file that is not a JUnit report that can be trusted; the message names the file and says why."""
 
 
-class _Case(xunit2.TestCase):
-    file = junitparser.Attr()
-    line = junitparser.IntAttr()
-
-
-class _Suite(xunit2.TestSuite):
-    testcase = _Case
-
-
-class _Report(xunit2.JUnitXml):
-    testsuite = _Suite
-
-
-def write_junit(run: Run, path: Path) -> None:
+@paused()
+def write_junit(run: Run, path: Path, form: str = "full") -> None:
     """Write ``run`` as one flat suite: ``failure`` is an export verdict, ``error`` the runner's fault.
 
-    Raises OSError when ``path`` cannot be written; an older file is then still whole.
+    Long output goes to files in ``<name>-logs`` beside it. ``form`` is ``full`` or ``strict``. Raises OSError when
+    ``path`` cannot be written; an older file is then still whole.
     """
-    suite: Any = _Suite("exportready")  # type: ignore[no-untyped-call]
+    path = Path(path)
+    logs = write_logs(run.worst_first, path)
+    checked = _numbered(result.readiness.checked for result in run.results if result.readiness)
+    suite: Any = junit_form.Suite("exportready")  # type: ignore[no-untyped-call]
     suite.timestamp = run.timestamp or None
     suite.hostname = run.hostname or None
-    suite.append(_written(run.properties.items()))
-    suite.add_testcases([_case(result) for result in run.results])
+    told = {FORM: form, **{f"{CHECKED}{number}": json.dumps(pairs) for pairs, number in checked.items()}}
+    suite.append(junit_form.properties([*run.properties.items(), *told.items()]))
+    suite.add_testcases([_case(result, checked, logs.get(result.nodeid, ""), form) for result in run.results])
     suite.time = run.seconds
-    report: Any = _Report("exportready")
+    report: Any = junit_form.Report("exportready")
     report.add_testsuite(suite)
     report.tests, report.failures, report.errors = suite.tests, suite.failures, suite.errors
     report.time = run.seconds
     buffer = io.BytesIO()
     report.write(buffer)
-    write_atomically(Path(path), buffer.getvalue())
+    write_atomically(path, buffer.getvalue())
 
 
+@paused()
 def read_junit(*paths: str | os.PathLike[str]) -> Run:
     """The Run in one file, or several merged (shards, or legs of a matrix).
 
@@ -83,12 +86,15 @@ def read_junit(*paths: str | os.PathLike[str]) -> Run:
     return merged(runs)
 
 
-def _case(result: TestResult) -> Any:
-    case: Any = _Case(result.name, result.classname, result.seconds)
-    case.file = result.file or None
-    if result.line:
-        case.line = result.line
-    case.append(_written((PREFIX + key, value) for key, value in _properties(result)))
+def _numbered(checked: Iterable[Checked]) -> dict[Checked, int]:
+    """Nearly every case ran the same checks: what they were is written once, and each case names it by number."""
+    return {pairs: number for number, pairs in enumerate(dict.fromkeys(checked), 1)}
+
+
+def _case(result: TestResult, checked: Mapping[Checked, int], log: str, form: str) -> Any:
+    case: Any = junit_form.Case(result.name, result.classname, result.seconds)
+    facts = {PREFIX + key: value for key, value in _facts(result, checked)}
+    junit_form.put_facts(case, facts, result.file, result.line, form)
     retried = xunit2.FlakyFailure if result.outcome == "passed" else xunit2.RerunFailure
     for message in result.earlier:
         case.append(retried(message, f"{PREFIX}retry"))
@@ -96,25 +102,11 @@ def _case(result: TestResult) -> Any:
     if verdict is not None:
         verdict.text = result.text
         case.append(verdict)
-    if result.output:
-        case.system_out = result.output
+    junit_form.put_output(case, with_attachment(result.output, log))
     return case
 
 
-def _written(pairs: Iterable[tuple[str, str]]) -> Any:
-    properties: Any = junitparser.Properties()  # type: ignore[no-untyped-call]
-    for key, value in pairs:
-        properties.add_property(junitparser.Property(key, value))
-    return properties
-
-
-def _told(element: Any) -> dict[str, str]:
-    """The properties of a suite or test case."""
-    properties = element.child(junitparser.Properties)
-    return {prop.name or "": prop.value or "" for prop in properties or ()}
-
-
-def _properties(result: TestResult) -> Iterator[tuple[str, str]]:
+def _facts(result: TestResult, checked: Mapping[Checked, int]) -> Iterator[tuple[str, str]]:
     yield "nodeid", result.nodeid
     if result.outcome == "passed" and result.message:
         yield "note", result.message
@@ -122,13 +114,17 @@ def _properties(result: TestResult) -> Iterator[tuple[str, str]]:
         yield "findings_left_out", str(result.left_out)
     if result.readiness is None:
         return
-    for stage in result.readiness.stages:
-        told = f": {stage.reason}" if stage.reason else ""
-        mode = f".{stage.mode}" if stage.mode not in ("", "non-strict") else ""
-        yield f"stage.{stage.name}{mode}", f"{stage.outcome} {stage.seconds:.3f} s{told}"
+    yield "stages", budget.line("; ".join(map(_stage, result.readiness.stages)), budget.NAME_LIMIT)
     for number, finding in enumerate(result.readiness.errors[:20], 1):
         yield f"finding.{number}", budget.line(str(finding), budget.NAME_LIMIT)
-    yield "record", record.to_text(result.readiness)
+    yield "checked", str(checked[result.readiness.checked])
+    yield "record", record.to_text(replace(result.readiness, checked=()))
+
+
+def _stage(stage: StageResult) -> str:
+    mode = f" {stage.mode}" if stage.mode not in ("", "non-strict") else ""
+    told = f": {stage.reason}" if stage.reason else ""
+    return f"{stage.name}{mode} {stage.outcome} {stage.seconds:.3f} s{told}"
 
 
 def _verdict(result: TestResult) -> Any:
@@ -146,8 +142,8 @@ def _unreadable(path: Path, error: JUnitError) -> TestResult:
 
 def _read(path: Path) -> Run:
     try:
-        report = _Report.fromroot(_tree(path.read_bytes()))  # type: ignore[arg-type]
-        return merged(_run(suite) for suite in report)
+        report = junit_form.Report.fromroot(_tree(path.read_bytes()))  # type: ignore[arg-type]
+        return merged(_run(suite, path) for suite in report)
     except OSError as error:
         raise JUnitError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ElementTree.ParseError, expat.ExpatError) as error:
@@ -172,30 +168,37 @@ def _refuse(*_: object) -> None:
     raise ValueError("declares a document type, which no JUnit report does; it was not read")
 
 
-def _run(suite: Any) -> Run:
+def _run(suite: Any, path: Path) -> Run:
+    told = junit_form.told_properties(suite)
+    form = told.pop(FORM, "full")
+    numbers = [key for key in told if key.startswith(CHECKED)]
+    checked = {key.removeprefix(CHECKED): record.checked_from_text(told.pop(key)) for key in numbers}
     return Run(
-        results=tuple(_result(case) for case in suite),
-        properties=_told(suite),
+        results=tuple(_result(case, form, checked, path) for case in suite),
+        properties=told,
         timestamp=suite.timestamp or "",
         hostname=suite.hostname or "",
         seconds=suite.time or 0.0,
     )
 
 
-def _result(case: Any) -> TestResult:
-    told = _told(case)
-    name, classname, file = case.name or "(unnamed)", case.classname or "", case.file or ""
+def _result(case: Any, form: str, checked: Mapping[str, Checked], path: Path) -> TestResult:
+    told, output = junit_form.take(case, form)
+    name, classname, file = case.name or "(unnamed)", case.classname or "", told.get("file", "")
     found = (case.child(kind) for kind in (junitparser.Failure, junitparser.Error, junitparser.Skipped))
     verdict = next((verdict for verdict in found if verdict is not None), None)
     text = told.get(f"{PREFIX}record")
     try:
         readiness = record.from_text(text) if text else None
-        line, seconds = max(case.line or 0, 0), case.time or 0.0
+        line, seconds = max(int(told.get("line", 0)), 0), case.time or 0.0
         left_out = int(told.get(f"{PREFIX}findings_left_out", 0))
     except ValueError as error:
         raise ValueError(f"test case {name!r}: {error}") from error
+    if readiness is not None and not readiness.checked:
+        readiness = replace(readiness, checked=checked.get(told.get(f"{PREFIX}checked", ""), ()))
+    nodeid = told.get(f"{PREFIX}nodeid") or "::".join(part for part in (classname or file, name) if part)
     return TestResult(
-        nodeid=told.get(f"{PREFIX}nodeid") or "::".join(part for part in (classname or file, name) if part),
+        nodeid=nodeid,
         classname=classname,
         name=name,
         file=file,
@@ -204,7 +207,7 @@ def _result(case: Any) -> TestResult:
         outcome=_outcome(verdict),
         message=told.get(f"{PREFIX}note", "") if verdict is None else verdict.message or "",
         text="" if verdict is None else verdict.text or "",
-        output="\n".join(part for part in (case.system_out, case.system_err) if part),
+        output=full_output(output, nodeid, path),
         readiness=readiness,
         earlier=tuple(retry.message or "" for retry in case.interim_result),
         left_out=left_out,

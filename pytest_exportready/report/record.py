@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import lru_cache
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -13,22 +14,27 @@ from pytest_exportready.readiness import Readiness, StageResult
 from pytest_exportready.report import budget
 
 RECORD_LIMIT = 64 * 1024
+REPRODUCER_LIMIT = 16 * 1024
 
 T = TypeVar("T")
 
 _HINTS: dict[type, dict[str, Any]] = {cls: get_type_hints(cls) for cls in (Readiness, StageResult, Finding)}
+_DEFAULTS = {cls: tuple((field.name, field.default) for field in fields(cls)) for cls in _HINTS}
+
+_QUOTES = str.maketrans("\"'", "'\"")
+"""An XML attribute spells each double quote in six characters: JSON is written with single ones."""
 
 
 def to_text(readiness: Readiness) -> str:
-    """Compact JSON, without what is as by default."""
+    """Compact JSON with single and double quotes exchanged, without what is as by default."""
     parts = {key: [_lean(part) for part in getattr(readiness, key)] for key in ("stages", "findings")}
-    return _compact({**_lean(readiness), **parts})
+    return _compact({**_lean(readiness), **parts}).translate(_QUOTES)
 
 
 def from_text(text: str) -> Readiness:
-    """Raises ValueError that says what is wrong with ``text``."""
+    """Raises ValueError that says what is wrong with ``text``, which may have its quotes as JSON has them, too."""
     try:
-        data = json.loads(text)
+        data = json.loads(text if text.startswith('{"') else text.translate(_QUOTES))
     except RecursionError:
         raise ValueError("nested too deeply") from None
     data = _known(Readiness, data)
@@ -40,6 +46,15 @@ def from_text(text: str) -> Readiness:
     return _built(Readiness, {**data, **parts})
 
 
+def checked_from_text(text: str) -> tuple[tuple[str, str], ...]:
+    """``Readiness.checked`` of its JSON. Raises ValueError that says what is wrong with ``text``."""
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return tuple(_pair(pair) for pair in _list({"checked": data}, "checked"))
+
+
 def fitted(readiness: Readiness) -> tuple[Readiness, int]:
     """``readiness`` cleaned and within RECORD_LIMIT, and how many of its last findings had to be left out."""
     clean = replace(
@@ -48,9 +63,10 @@ def fitted(readiness: Readiness) -> tuple[Readiness, int]:
         scenario=budget.name(readiness.scenario, 200),
         stages=tuple(_clean_stage(stage) for stage in readiness.stages),
         findings=tuple(_clean_finding(finding) for finding in readiness.findings),
-        checked=tuple((budget.line(code, 50), budget.line(title, 200)) for code, title in readiness.checked),
+        checked=_clean_checked(readiness.checked),
         prepared=tuple(budget.line(step) for step in readiness.prepared),
         seconds=budget.seconds(readiness.seconds),
+        reproducer=_clean_reproducer(readiness.reproducer),
     )
     if len(to_text(clean)) <= RECORD_LIMIT:
         return clean, 0
@@ -67,6 +83,19 @@ def fitted(readiness: Readiness) -> tuple[Readiness, int]:
             break
         kept.append(finding)
     return replace(bare, findings=tuple(kept)), len(clean.findings) - len(kept)
+
+
+@lru_cache(maxsize=256)
+def _clean_checked(checked: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((budget.line(code, 50), budget.line(title, 200)) for code, title in checked)
+
+
+def _clean_reproducer(text: str) -> str:
+    """Whole, or said to be left out: half a file reproduces nothing."""
+    if len(text) <= REPRODUCER_LIMIT and text.replace("\n", "").isprintable():
+        return text
+    clean = budget.block(text, REPRODUCER_LIMIT)
+    return clean if len(text) <= REPRODUCER_LIMIT else "# none: it is too long for a report"
 
 
 def _clean_stage(stage: StageResult) -> StageResult:
@@ -96,8 +125,8 @@ def _compact(data: Any) -> str:
 
 
 def _lean(part: Readiness | StageResult | Finding) -> dict[str, Any]:
-    values = ((field, getattr(part, field.name)) for field in fields(part))
-    return {field.name: value for field, value in values if value not in (field.default, {}, ())}
+    values = ((name, default, getattr(part, name)) for name, default in _DEFAULTS[type(part)])
+    return {name: value for name, default, value in values if value != default and value != {} and value != ()}
 
 
 def _built(cls: type[T], data: Any) -> T:
@@ -119,6 +148,8 @@ def _known(cls: type, data: Any) -> dict[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
+    if type(value) is hint:
+        return True
     origin = get_origin(hint)
     if origin is Literal:
         return value in get_args(hint)

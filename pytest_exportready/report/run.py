@@ -58,7 +58,7 @@ class TestResult:
         put("seconds", budget.seconds(self.seconds))
         put("message", budget.line(self.message))
         put("text", "" if self.outcome == "passed" else budget.block(self.text))
-        put("output", budget.block(self.output))
+        put("output", budget.block(self.output, budget.LOG_LIMIT))
         put("earlier", tuple(budget.line(message) for message in self.earlier[-EARLIER_LIMIT:]))
         if self.readiness is not None:
             readiness, left_out = record.fitted(self.readiness)
@@ -85,15 +85,15 @@ class TestResult:
         """The stage where it went wrong; empty when it did not, or outside any stage."""
         return "" if self.readiness is None else self.readiness.failed_stage
 
-    @property
+    @cached_property
     def proved(self) -> bool:
         """True when the record shows it: at least one stage passed, none failed, and no finding counts."""
         return self.readiness is not None and self.readiness.ready and "passed" in self.cells.values()
 
-    @property
+    @cached_property
     def anchor(self) -> str:
         """An identifier that is the same in every report of this case and safe in a URL."""
-        return f"case-{sha256(self.nodeid.encode()).hexdigest()[:12]}"
+        return anchor(self.nodeid)
 
     @cached_property
     def cells(self) -> dict[str, StageOutcome]:
@@ -220,6 +220,11 @@ class Run:
             f"{self._cached:,} partly from the cache" if self._cached else "",
         ]
         return ", ".join(part for part in parts if part)
+
+
+def anchor(nodeid: str) -> str:
+    """``TestResult.anchor`` of a node id as it stands in a report."""
+    return f"case-{sha256(nodeid.encode()).hexdigest()[:12]}"
 
 
 def merged(runs: Iterable[Run]) -> Run:

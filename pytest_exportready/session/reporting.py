@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from pytest_exportready.options import OPTIONS
 from pytest_exportready.report.gather import Gather
 from pytest_exportready.report.run import Run
+from pytest_exportready.session.environment import properties
 from pytest_exportready.session.progress import Progress
 from pytest_exportready.session.sharding import SHARD, TOLD
 from pytest_exportready.text import exception_text
@@ -37,6 +36,7 @@ class Reporting:
         self.session: pytest.Session | None = None
         self.written: list[Path] = []
         self.troubles: list[str] = []
+        self.hints: list[str] = []
         self.problems: dict[str, None] = {}
         self.waiting: dict[str, None] | None = None
         self.shard = ""
@@ -116,22 +116,39 @@ class Reporting:
                 self.gather.add(_did_not_run(nodeid))
         with self._surviving("make the reports"):
             shard = {"shard": self.shard} if self.shard else {}
-            self.run = self.gather.run({**_properties(), **shard})
+            self.run = self.gather.run({**properties(self.config.rootpath), **shard})
+            if self.options.confirm and self.run.counts["failed"]:
+                self.run = self._confirmed(self.run)
             self._write(self.run)
         if self.shard and " of 0 " not in self.shard and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK  # more shards than cases
         if self.troubles:
             self._fail_run()
 
+    def _confirmed(self, run: Run) -> Run:
+        from pytest_exportready.session.confirming import confirmed
+
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            terminal.ensure_newline()
+        run = confirmed(self.config, run, self.options.confirm, terminal.write_line if terminal else lambda line: None)
+        assert self.session is not None
+        judged = run.counts["passed"] and not any(run.counts[outcome] for outcome in ("failed", "infra", "missing"))
+        if judged and self.session.exitstatus == pytest.ExitCode.TESTS_FAILED:
+            self.session.exitstatus = pytest.ExitCode.OK  # what failed has passed in a fresh process
+        return run
+
     def _write(self, run: Run) -> None:
+        """Every report is made of ``run``, which is what the JUnit file reads back as."""
         from pytest_exportready.report.html import write_html
-        from pytest_exportready.report.junit import read_junit, write_junit
+        from pytest_exportready.report.junit import write_junit
+        from pytest_exportready.report.limits import too_large
 
         junit, html = self.options.junit, self.options.html
         with self._surviving(f"write {junit}"):
-            write_junit(run, junit)
+            write_junit(run, junit, self.options.junit_form)
             self.written.append(junit)
-            run = self.run = read_junit(junit)  # every other report is made from the JUnit file
+            self.hints += filter(None, [too_large(run, junit)])
         with self._surviving(f"write {html}"):
             write_html(run, html)
             self.written.append(html)
@@ -142,6 +159,8 @@ class Reporting:
 
             with self._surviving("print the summary"):
                 write_summary(terminalreporter, self.run, self.written)
+        for hint in self.hints:
+            terminalreporter.write_line(hint, yellow=True)
         for trouble in self.troubles:
             terminalreporter.write_line(trouble, red=True)
 
@@ -156,31 +175,3 @@ def _did_not_run(nodeid: str) -> pytest.TestReport:
         longrepr="did not run: the session ended before its turn",
         when="???",  # type: ignore[arg-type]
     )
-
-
-def _properties() -> dict[str, str]:
-    from pytest_exportready import __version__
-
-    here = {
-        "pytest-exportready": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import torch
-        except Exception as error:
-            return {**here, "torch": f"cannot be imported: {exception_text(error)}"}
-        revision = str(torch.version.git_version)
-        return {**here, "torch": torch.__version__, "torch.git_version": revision, "gpu": _gpus()}
-
-
-def _gpus() -> str:
-    import torch
-
-    try:
-        names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    except Exception as error:
-        return f"unknown: {exception_text(error)}"
-    return ", ".join(names) or "none (CPU only)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import sys
 import time
@@ -39,10 +40,20 @@ def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
     return {"names": list(program.state_dict), "out_spec_leaves": program.call_spec.out_spec.num_leaves}
 
 
+def run_script(path: str) -> dict[str, Any]:
+    """What a script raises, and what that goes back to, as the names of the exceptions and the first message."""
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except Exception as error:
+        kinds = [type(link).__name__ for link in (error, error.__cause__ or error.__context__) if link is not None]
+        return {"raised": kinds, "message": str(error)}
+    return {"raised": [], "message": ""}
+
+
 def serve_one(request: dict[str, Any]) -> None:
     """In the child: leaves the reply in a file, so that a crash is told from an error."""
     try:
-        reply = load_and_run(request)
+        reply = run_script(request["script"]) if "script" in request else load_and_run(request)
     except BaseException as error:
         reply = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-4000:]}
     with open(request["reply"], "w", encoding="utf-8", errors="replace") as file:

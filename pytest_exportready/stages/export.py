@@ -24,6 +24,7 @@ from pytest_exportready.prepare import prepare
 from pytest_exportready.proof.dynamic import by_name, declared, dynamic_shapes, name_arguments
 from pytest_exportready.proof.pytree import distinct, flatten
 from pytest_exportready.stage import SkipStage, Stage, StageInfrastructure, Trial
+from pytest_exportready.stages._reproduced import reproduced
 from pytest_exportready.torch_internals import is_fake
 
 TRACES = Rule(
@@ -93,6 +94,7 @@ def run(trial: Trial) -> Iterator[Finding]:
                 return
             except Exception as error:
                 trial.error = error
+                trial.reproducer = reproduced(trial, subject.model, error)
                 yield diagnose(Failure(error, subject.model, trial))
                 return
             left = [change.where for change in clean.changes() if _holds_fake(change.now)]

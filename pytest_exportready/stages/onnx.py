@@ -16,7 +16,7 @@ from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.names import counted
 from pytest_exportready.proof.pytree import flatten
 from pytest_exportready.proof.truth import Call
-from pytest_exportready.stage import SkipStage, Stage, StageInfrastructure, Trial
+from pytest_exportready.stage import Lacking, SkipStage, Stage, StageInfrastructure, Trial
 from pytest_exportready.stages._lowered import Leaves, LoweringFailed, apart, prove, quietly
 
 CONVERTS = Rule(
@@ -35,7 +35,7 @@ _ADVICE = (
 def run(trial: Trial) -> Iterator[Finding]:
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
-        raise SkipStage(f"no {', '.join(missing)}: pip install 'pytest-exportready[onnx]'")
+        raise Lacking(f"no {', '.join(missing)}: pip install 'pytest-exportready[onnx]'")
     program = trial.program
     assert program is not None
     example: Call = (trial.case.args, dict(trial.case.kwargs))

@@ -1,16 +1,19 @@
 """What a second run of the reference models costs with --export-ready-cache=on.
 
-    python tests/benchmarks/cache_hits.py
+    python tests/benchmarks/cache_hits.py [--lower aotinductor] [--models mlp vit]
 
-Two runs in one empty folder. Prints, for each, the seconds of all stages but the exports, once with and once without
-those of training (which no cache can leave out: the weights are what is looked up), and their ratio.
+Two runs in one empty folder. Beyond the exports is each case's time from its training to its verdict, without the stage
+``export``, which happens in each run: it is the graph that is looked up. So does training, as weights are looked up
+too; its seconds are told apart. The whole process has the imports of torch and the start of the ranks besides.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from pytest_exportready.report.junit import read_junit
@@ -20,19 +23,50 @@ PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--exp
 
 
 def seconds(run: Run, *without: str) -> float:
-    stages = [stage for result in run.results if result.readiness for stage in result.readiness.stages]
-    return sum(stage.seconds for stage in stages if stage.name not in without)
+    """Of all cases, but for the stages named."""
+    judged = [result.readiness for result in run.results if result.readiness]
+    left_out = [stage.seconds for each in judged for stage in each.stages if stage.name in without]
+    return sum(each.seconds for each in judged) - sum(left_out)
+
+
+def hits(run: Run) -> str:
+    judged = [result.readiness for result in run.results if result.readiness]
+    return f"{sum(any(stage.cached for stage in each.stages) for each in judged)} of {len(judged)} cases from the cache"
+
+
+def write_cases(folder: Path, models: list[str], lower: list[str]) -> None:
+    """The reference models again, as a user's own file that asks for more."""
+    imports = [f"from exportready_reference_models.{name} import test_{name}" for name in models]
+    mark = f"pytestmark = pytest.mark.export_ready(lower={lower})" if lower else ""
+    (folder / "test_models.py").write_text("\n".join(["import pytest", *imports, mark, ""]))
 
 
 def main() -> None:
-    runs = []
-    with tempfile.TemporaryDirectory() as folder:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lower", nargs="*", default=[], help="only with --models")
+    parser.add_argument("--models", nargs="*", default=[])
+    asked = parser.parse_args()
+    runs, walls = [], []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if asked.models:
+            write_cases(folder, asked.models, asked.lower)
+        chosen = ["test_models.py"] if asked.models else []
         for _ in range(2):
-            subprocess.run(PYTEST, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-            runs.append(read_junit(Path(folder) / "exportready/junit.xml"))
-    for words, without in {"beyond the exports": ("export",), "and the training": ("export", "train")}.items():
-        first, second = (seconds(run, *without) for run in runs)
+            started = time.perf_counter()
+            subprocess.run([*PYTEST, *chosen], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            walls.append(time.perf_counter() - started)
+            runs.append(read_junit(folder / "exportready/junit.xml"))
+    measured = {
+        "beyond the exports": [seconds(run, "export") for run in runs],
+        "and the training": [seconds(run, "export", "train") for run in runs],
+        "training": [seconds(run) - seconds(run, "train") for run in runs],
+        "exports": [seconds(run) - seconds(run, "export") for run in runs],
+        "whole process": walls,
+    }
+    for words, (first, second) in measured.items():
         print(f"{words}: {first:.1f} s, then {second:.1f} s, ratio {second / first:.2f}")
+    print("; then ".join(map(hits, runs)))
     print(runs[1].verdict)
 
 

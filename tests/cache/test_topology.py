@@ -11,7 +11,8 @@ import pytest
 
 from pytest_exportready.cache.topology import Topology, topology
 
-CPUINFO = "processor\t: 0\nmodel name\t: Some CPU @ 2.00GHz\n\nprocessor\t: 1\nmodel name\t: Some CPU @ 2.00GHz\n"
+CORE = "model name\t: Some CPU @ 2.00GHz\nflags\t\t: sse avx2\n"
+CPUINFO = f"processor\t: 0\n{CORE}\nprocessor\t: 1\n{CORE}"
 
 
 class NvmlError(Exception):
@@ -32,10 +33,12 @@ def nvml(up: int) -> Any:
     )  # fmt: skip
 
 
-def node(root: Path, bus: int = 0x3B, speed: str = "32.0 GT/s PCIe", width: str = "16", links: int = 4) -> Topology:
+def node(
+    root: Path, bus: int = 0x3B, speed: str = "32.0 GT/s PCIe", width: str = "16", links: int = 4, more: str = ""
+) -> Topology:
     """The topology of a made-up machine with two GPUs, the second one as asked for."""
     (root / "proc").mkdir(parents=True)
-    (root / "proc/cpuinfo").write_text(CPUINFO)
+    (root / "proc/cpuinfo").write_text(CPUINFO.replace("sse", f"sse {more}"))
     (root / "sys/module/nvidia").mkdir(parents=True)
     (root / "sys/module/nvidia/version").write_text("580.65.06\n")
     gpus = []
@@ -62,9 +65,15 @@ def test_a_degraded_link_has_another_key(worse: dict[str, Any], tmp_path: Path) 
     assert node(tmp_path / "good").key != node(tmp_path / "bad", **worse).key
 
 
+def test_another_instruction_set_has_another_key(tmp_path: Path) -> None:
+    """Under one model name, as of a virtual machine that hides some; in which order it tells them does not count."""
+    assert node(tmp_path / "one").key != node(tmp_path / "other", more="avx512_vnni").key
+    assert node(tmp_path / "this", more="a b").key == node(tmp_path / "that", more="b a").key
+
+
 def test_what_is_read(tmp_path: Path) -> None:
     seen = node(tmp_path)
-    assert (seen.cpu, seen.driver) == ("Some CPU @ 2.00GHz", "580.65.06")
+    assert (seen.cpu, seen.features, seen.driver) == ("Some CPU @ 2.00GHz", "avx2 sse", "580.65.06")
     assert [(g.name, g.capability, g.pcie_generation, g.pcie_width, g.links) for g in seen.gpus] == [
         ("H200", "9.0", 5, 16, 4),
         ("H200", "9.0", 5, 16, 4),

@@ -18,6 +18,7 @@ from pytest_exportready.case import ExportCase
 from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.runner import judge
+from pytest_exportready.stage import all_stages
 
 X = torch.arange(8.0).reshape(4, 2)
 
@@ -135,12 +136,80 @@ def test_other_code_or_another_machine_is_a_miss(part: str, filled: Path, monkey
     assert not cached(judged(case(), filled, keep=False))
 
 
-def test_what_lowers_is_proved_anew(tmp_path: Path) -> None:
-    """Its compiler may be another one, or be there at last."""
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("OMP_WAIT_POLICY", "passive"), ("MKL_CBWR", "COMPATIBLE"), ("ATEN_CPU_CAPABILITY", "default")],
+)
+def test_a_variable_by_which_libraries_compute_otherwise_is_a_miss(
+    name: str, value: str, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert not cached(judged(case(), filled, keep=False))
+
+
+def test_settings_of_torch_are_a_miss(filled: Path) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        assert not cached(judged(case(), filled, keep=False))
+    finally:
+        torch.set_num_threads(threads)
+
+
+class ReadsOutside(Net):
+    """What it computes in eager mode depends on something that neither graph nor module nor code shows."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * (1 if torch.compiler.is_exporting() else OUTSIDE["factor"])
+
+
+OUTSIDE = {"factor": 1.0}
+
+
+def test_a_module_that_answers_otherwise_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged(case(model=ReadsOutside().eval()), tmp_path).ready
+    assert cached(judged(case(model=ReadsOutside().eval()), tmp_path))
+    monkeypatch.setitem(OUTSIDE, "factor", 1.5)
+    changed = judged(case(model=ReadsOutside().eval()), tmp_path)
+    assert not cached(changed)
+    assert changed.failed_stage == "parity"
+
+
+def test_what_lowers_is_found_again_with_its_tools_and_not_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lowered = replace(CaseOptions(), lower=("decompose",))
+    stages = dict(all_stages())
+    monkeypatch.setattr(key, "all_stages", lambda: stages)
+    stages["decompose"] = replace(stages["decompose"], tools=lambda: "tool 1")
+    judged(case(), tmp_path, lowered)
+    assert "decompose" in cached(judged(case(), tmp_path, lowered))
+    assert not cached(judged(case(), tmp_path))
+    stages["decompose"] = replace(stages["decompose"], tools=lambda: "tool 2")
+    assert not cached(judged(case(), tmp_path, lowered, keep=False))
+
+
+def test_what_a_machine_lacks_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be there in the next run; a skip for want of a compiler would hide it."""
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    lowered = replace(CaseOptions(), lower=("aotinductor",))
     for _ in range(2):
-        assert not cached(judged(case(), tmp_path, lowered))
+        readiness = judged(case(), tmp_path, lowered)
+        (stage,) = [stage for stage in readiness.stages if stage.name == "aotinductor"]
+        assert stage.outcome == "skipped"
+        assert not cached(readiness)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_layer_that_keeps_weak_references_is_found_again(tmp_path: Path) -> None:
+    """nn.LSTM does, to its weights."""
+
+    def again() -> Readiness:
+        torch.manual_seed(0)
+        return judged(ExportCase(nn.LSTM(2, 3).eval(), (X[None],)), tmp_path)
+
+    assert again().ready
+    assert cached(again())
 
 
 def test_what_failed_is_not_kept(tmp_path: Path) -> None:
@@ -164,5 +233,5 @@ def test_what_cannot_be_compared_is_not_cached_and_the_reason_told(tmp_path: Pat
         readiness = judged(case(model=model), tmp_path)
         assert not cached(readiness)
     (told,) = [finding for finding in readiness.findings if finding.code == "ER105"]
-    assert told.message == "nothing of this case is cached: .lock is a lock"
+    assert told.message == "no verdict on this case is cached: .lock is a lock"
     assert told.severity == "info"

@@ -59,3 +59,15 @@ def test_what_cannot_be_done_is_told(
     monkeypatch.chdir(shards[0].parent)
     assert main(["report", *arguments]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_merged_file_can_be_strict_and_in_parts(shards: list[Path], tmp_path: Path) -> None:
+    output = tmp_path / "parts.xml"
+    arguments = ["report", *map(str, shards), "-o", str(output), "--form", "strict", "--cases", "1"]
+    assert main(arguments) == 0
+    parts = sorted(tmp_path.glob("parts-*.xml"))
+    assert len(parts) == len(read_junit(*shards).results) > 1
+    assert read_junit(*parts) == read_junit(*shards)
+    assert "<testcase name" in parts[0].read_text()
+    assert " file=" not in parts[0].read_text()
+    assert main(["report", *map(str, shards), "-o", str(output), "--cases", "-1"]) == 2

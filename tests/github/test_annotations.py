@@ -6,7 +6,7 @@ import pytest
 from test_summary import failed, passed
 
 from pytest_exportready.finding import Finding
-from pytest_exportready.github.annotations import LIMIT, annotations
+from pytest_exportready.github.annotations import LIMIT, commands
 from pytest_exportready.readiness import Readiness, StageResult
 from pytest_exportready.report.run import Run, TestResult
 
@@ -18,7 +18,7 @@ def warned(number: int) -> TestResult:
 
 
 def test_the_verdict_and_then_the_places() -> None:
-    verdict, place = annotations(Run((passed("a"), failed("b"))))
+    verdict, place = commands(Run((passed("a"), failed("b"))))
     assert verdict == "::error title=export readiness::Not ready: 1 of 2 cases (b at export)"
     assert place == (
         "::error file=net.py,line=7,title=ER402 exportable (b)::"
@@ -27,25 +27,25 @@ def test_the_verdict_and_then_the_places() -> None:
 
 
 def test_green_is_a_notice() -> None:
-    assert annotations(Run((passed("a"),))) == [
+    assert commands(Run((passed("a"),))) == [
         "::notice title=export readiness::Ready: 1 of 1 case passed every stage that ran"
     ]
 
 
 def test_no_more_than_github_shows() -> None:
     many = [failed(f"c{number}", f"kind {'x' * number}") for number in range(30)]
-    lines = annotations(Run((*many, *map(warned, range(30)))))
+    lines = commands(Run((*many, *map(warned, range(30)))))
     assert sum(line.startswith("::error") for line in lines) == LIMIT
     assert sum(line.startswith("::warning") for line in lines) == LIMIT
 
 
 def test_one_place_is_told_once() -> None:
-    assert len(annotations(Run(tuple(failed(f"c{number}") for number in range(30))))) == 2
+    assert len(commands(Run(tuple(failed(f"c{number}") for number in range(30))))) == 2
 
 
 @pytest.mark.parametrize("text", ["a\n::error::b", "a\r\n::set-output name=x::y", "100% \x1b[0m", "a,b:c"])
 def test_no_message_name_or_path_becomes_a_command(text: str) -> None:
-    for line in annotations(Run((failed(text, text, file=text),))):
+    for line in commands(Run((failed(text, text, file=text),))):
         assert "\n" not in line
         assert "\r" not in line
         assert line.startswith("::error ")

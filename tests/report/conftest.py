@@ -82,11 +82,17 @@ class Browser:
     def evaluate(self, expression: str) -> Any:
         return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
+    def until(self, expression: str) -> None:
+        """Wait until ``expression`` is true, as what the page's script unpacks is there a little after the page."""
+        end = time.monotonic() + 60
+        while not self.evaluate(expression):
+            assert time.monotonic() < end, expression
+
     def click(self, selector: str) -> None:
         """A real click of the mouse in the middle of the first element that matches."""
         where = self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            " e.scrollIntoView({block: 'center'});"
+            " e.scrollIntoView({block: 'center', behavior: 'instant'});"
             " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
@@ -99,7 +105,7 @@ class Browser:
                 type=kind,
                 key=key,
                 windowsVirtualKeyCode=code,
-                text="\r" if key == "Enter" and kind == "keyDown" else "",
+                text={"Enter": "\r"}.get(key, key if len(key) == 1 else "") if kind == "keyDown" else "",
             )
 
     def screenshot(self) -> bytes:
@@ -232,7 +238,7 @@ def hostile_run() -> Run:
     def attacked(index: int, text: str) -> TestResult:
         finding = Finding(text, text, "error", text, text, text, text, 3, None, text, "")
         stage = StageResult(text, "failed", float("nan"), text, text, {text: [text, float("inf"), {"deep": text}]})
-        record = Readiness(f"{index} {text}", text, (stage,), (finding,) * 3, ((text, text),), (text,), 1e-7)
+        record = Readiness(f"{index} {text}", text, (stage,), (finding,) * 3, ((text, text),), (text,), 1e-7, text)
         more = {"message": text, "text": text, "output": text * 3, "earlier": (text,), "seconds": 1e-5}
         return TestResult(
             f"{text}::{index}", text, f"{index} {text}", text, 1, outcome="failed", readiness=record, **more

@@ -101,8 +101,8 @@ def test_names_that_are_cut_or_cleaned_alike_stay_distinct() -> None:
 
 
 def test_logs_keep_head_and_tail() -> None:
-    output = one("a", output="first\n" + "\x1b[31m.\x1b[0m" * 2_000_000 + "\nlast").output
-    assert len(output) <= 64 * 1024
+    output = one("a", output="first\n" + "\x1b[31m.\x1b[0m" * 4_000_000 + "\nlast").output
+    assert len(output) <= 1024 * 1024
     assert output.startswith("first")
     assert output.endswith("last")
     assert "characters left out" in output
@@ -117,6 +117,17 @@ def test_a_record_that_is_too_large_keeps_its_first_findings_and_counts_the_rest
     assert result.readiness.findings[0].where == "layer0"
     assert result.left_out == 500 - len(result.readiness.findings) > 0
     assert replace(result) == result
+
+
+def test_a_reproducer_is_whole_or_said_to_be_left_out() -> None:
+    def kept(text: str) -> str:
+        record = one("a", record=replace(READY, reproducer=text)).readiness
+        assert record is not None
+        return record.reproducer
+
+    assert kept("import torch\n\nprint(1)\n") == "import torch\n\nprint(1)\n"
+    assert kept("\ud800\x00\x1b[31m") == "\ufffd\ufffd"
+    assert kept("x = 1\n" * 5_000) == "# none: it is too long for a report"
 
 
 def test_merging_takes_the_worst_of_each_case_and_tells_differences() -> None:

@@ -115,7 +115,6 @@ def test_a_report_that_cannot_be_written(project: Project, option: str) -> None:
         (Gather, "add"),
         (Gather, "run"),
         (junit, "write_junit"),
-        (junit, "read_junit"),
         (html, "write_html"),
         (terminal, "write_summary"),
     ],

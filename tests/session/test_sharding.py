@@ -38,8 +38,8 @@ def test_times_of_an_earlier_run_weigh_the_shards(project: Project) -> None:
     project.write(CASES)
     times = "".join(
         f'<testcase classname="test_cases" name="test_case[as_is-{number}]" time="{30 if number == 1 else 1}">'
-        f'<properties><property name="exportready.nodeid" value="test_cases.py::test_case[as_is-{number}]"/></properties>'
-        "</testcase>"
+        f'<properties><property name="exportready.nodeid" value="test_cases.py::test_case[as_is-{number}]"/>'
+        "</properties></testcase>"
         for number in range(1, 8)
     )
     (project.path / "times.xml").write_text(f'<testsuites><testsuite name="a">{times}</testsuite></testsuites>')

@@ -1,0 +1,122 @@
+"""``exportready night plan.json artifacts/ --history history/``: what the legs of a night left, as one answer."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_exportready.cli import Command
+
+if TYPE_CHECKING:
+    from pytest_exportready.github.gathered import Gathered
+    from pytest_exportready.nightly.comparison import Comparison
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", type=Path, help="the plan of the night, as exportready plan wrote it")
+    parser.add_argument("artifacts", type=Path, help="a folder with one folder for each leg")
+    parser.add_argument("--history", type=Path, required=True, help="the nights before; tonight is added")
+    parser.add_argument("--channel", default="nightly", help="the torch that is judged [nightly]")
+    parser.add_argument("--expected", type=Path, metavar="FILE", help="expected failures, as TOML")
+    parser.add_argument("--issue", action="store_true", help="open, update or close the one issue of this repository")
+    parser.add_argument("--fail-on", choices=("new", "any", "never"), default="new", help="as of exportready compare")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("exportready"),
+        help="the folder of pages and JUnit files [exportready]",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from pytest_exportready.github.gathered import gather
+    from pytest_exportready.github.issue import IssueError
+    from pytest_exportready.github.kept import keep
+    from pytest_exportready.github.legs import PlanError, read_plan
+    from pytest_exportready.nightly.expected import ExpectationError, read_expected
+
+    try:
+        expected = read_expected(arguments.expected) if arguments.expected else ()
+        gathered = list(gather(read_plan(arguments.plan), arguments.artifacts))
+        _write(gathered, arguments.output)
+        comparison = _compared(arguments, gathered, expected)
+        _tell(comparison, arguments.output)
+        keep(gathered, arguments.history, datetime.now(timezone.utc))
+        if arguments.issue:
+            _tell_issue(comparison)
+    except (PlanError, ExpectationError, IssueError) as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"{error.filename}: cannot be written: {error.strerror or error}")
+    return comparison.status(arguments.fail_on)
+
+
+def _write(gathered: list[Gathered], output: Path) -> None:
+    """The JUnit file of each channel and runner, and a page a channel."""
+    from pytest_exportready.report.html import write_html
+    from pytest_exportready.report.junit import write_junit
+    from pytest_exportready.report.run import merged
+
+    for one in gathered:
+        path = output / one.channel / f"{one.runner}.xml"
+        write_junit(one.run, path)
+        print(f"{path}: {one.run.verdict}")
+        for leg in one.lost:
+            print(f"exportready night: leg {leg} is missing or cannot be read", file=sys.stderr)
+    for channel in dict.fromkeys(one.channel for one in gathered):
+        write_html(merged(one.run for one in gathered if one.channel == channel), output / f"{channel}.html")
+
+
+def _compared(arguments: argparse.Namespace, gathered: list[Gathered], expected: object) -> Comparison:
+    """Tonight's channel with the nights before, under the last good torch and under a release where they ran."""
+    from pytest_exportready.github.kept import nights
+    from pytest_exportready.nightly.compare import compare
+    from pytest_exportready.nightly.night import Night, read_night
+
+    def tonight(channel: str) -> Night | None:
+        runs = tuple(one.run for one in gathered if one.channel == channel)
+        return Night(channel, runs) if runs else None
+
+    channels = [one.channel for one in gathered]
+    judged = arguments.channel if arguments.channel in channels else channels[0]
+    before = [read_night(folder) for folder in nights(arguments.history, judged)]
+    last = tonight("last-good") or (before.pop() if before else Night("none", ()))
+    stable = tonight("stable") if judged != "stable" else None
+    return compare(last, tonight(judged), stable=stable, history=before, expected=expected)  # type: ignore[arg-type]
+
+
+def _tell(comparison: Comparison, output: Path) -> None:
+    from pytest_exportready.cli.summary import write_summary
+    from pytest_exportready.github.morning import commands, morning
+    from pytest_exportready.nightly.page import write_page
+    from pytest_exportready.nightly.results import as_run
+    from pytest_exportready.report.junit import write_junit
+
+    write_page(comparison, output / "regress.html", "")
+    write_junit(as_run(comparison), output / "regress.xml")
+    write_summary(morning(comparison))
+    if "GITHUB_ACTIONS" in os.environ:
+        print("\n".join(commands(comparison)))
+    print(comparison.verdict)
+
+
+def _tell_issue(comparison: Comparison) -> None:
+    from pytest_exportready.github.issue import Repository
+    from pytest_exportready.github.morning import morning
+
+    repository = Repository.here(os.environ)
+    bad = comparison.answer != "no"
+    print(f"issue: {repository.tell(bad, f'Export readiness: {comparison.verdict}', morning(comparison))}")
+
+
+def _refuse(message: str) -> int:
+    print(f"exportready night: {message}", file=sys.stderr)
+    return 2
+
+
+COMMAND = Command("one answer from what the legs of a night left, compared with the nights before", add_arguments, run)

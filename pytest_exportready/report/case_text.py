@@ -1,0 +1,88 @@
+"""What the page says of one case, in words."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_exportready.finding import Finding
+from pytest_exportready.readiness import Readiness
+from pytest_exportready.report import budget
+from pytest_exportready.report.cause import Cause
+from pytest_exportready.report.run import TestResult
+
+EXCERPT = 16 * 1024
+"""Characters of a failure or log on the page; the JUnit file holds more."""
+
+WORDS = {
+    "passed": "passed",
+    "failed": "failed",
+    "infra": "not judged",
+    "skipped": "skipped",
+    "xfailed": "failed as expected",
+    "missing": "missing",
+}
+
+
+def behind(cause: Cause, result: TestResult) -> Finding | None:
+    """The finding that ``cause`` was told of, as ``result`` has it."""
+    errors = result.readiness.errors if result.readiness else ()
+    return next((finding for finding in errors if finding.code == cause.what), None)
+
+
+def needs_attention(result: TestResult) -> bool:
+    """Whether somebody should look at it: it is not green, or there are warnings."""
+    if result.outcome != "passed" or result.earlier:
+        return True
+    findings = result.readiness.findings if result.readiness else ()
+    return not result.proved or any(finding.severity != "info" for finding in findings)
+
+
+def reason(result: TestResult) -> str:
+    """The line under a case that is not green."""
+    if result.outcome == "passed":
+        if result.earlier:
+            return f"passed only at attempt {len(result.earlier) + 1}"
+        return result.message or ("" if result.proved else "passed without a record that proves it")
+    if result.outcome == "failed" and result.readiness and result.readiness.errors:
+        first = result.readiness.errors[0]
+        return f"{first.place}: {first.message}"
+    if result.outcome in ("skipped", "xfailed", "missing"):
+        return f"{WORDS[result.outcome]}: {result.message}" if result.message else WORDS[result.outcome]
+    return result.message or WORDS[result.outcome]
+
+
+def command(result: TestResult) -> str:
+    """What to type to run the case again."""
+    return f"pytest --export-ready {shlex.quote(result.nodeid)}"
+
+
+def excerpt(text: str) -> str:
+    return budget.block(text, EXCERPT)
+
+
+def facts(measured: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in measured.items():
+        if value is not None:
+            yield key.replace("_", " "), budget.line(_told(value), 300)
+
+
+def shares(readiness: Readiness) -> list[tuple[str, float, float, float]]:
+    """Of each stage that took time: its name, seconds, and where it begins and how long it is, in percent of all."""
+    total = sum(stage.seconds for stage in readiness.stages)
+    begun, found = 0.0, []
+    for stage in readiness.stages:
+        if total and stage.seconds:
+            found.append((stage.name, stage.seconds, begun / total * 100, stage.seconds / total * 100))
+        begun += stage.seconds
+    return found
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list) and not any(isinstance(item, (dict, list)) for item in value):
+        return ", ".join(map(_told, value)) or "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,7 @@
+"""How long torch.export itself took."""
+
+from __future__ import annotations
+
+from pytest_exportready.report.column import Column, fact
+
+COLUMN = Column("torch.export", "timing", "seconds", lambda result: fact(result, "seconds", "export"))

@@ -1,0 +1,7 @@
+"""The largest absolute difference from the trained model that any stage saw."""
+
+from __future__ import annotations
+
+from pytest_exportready.report.column import Column, fact
+
+COLUMN = Column("largest error", "accuracy", "error", lambda result: fact(result, "largest"))

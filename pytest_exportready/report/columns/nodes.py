@@ -1,0 +1,7 @@
+"""Nodes of the exported graph."""
+
+from __future__ import annotations
+
+from pytest_exportready.report.column import Column, fact
+
+COLUMN = Column("nodes", "size", "count", lambda result: fact(result, "nodes", "export"))

@@ -1,0 +1,7 @@
+"""Bytes of the ONNX model with its weights."""
+
+from __future__ import annotations
+
+from pytest_exportready.report.column import Column, fact
+
+COLUMN = Column("ONNX model", "size", "bytes", lambda result: fact(result, "bytes", "onnx"))

@@ -1,0 +1,7 @@
+"""Bytes of the AOTInductor package."""
+
+from __future__ import annotations
+
+from pytest_exportready.report.column import Column, fact
+
+COLUMN = Column("AOTInductor package", "size", "bytes", lambda result: fact(result, "bytes", "aotinductor"))

@@ -1,0 +1,7 @@
+"""Bytes of the file that torch.export.save wrote."""
+
+from __future__ import annotations
+
+from pytest_exportready.report.column import Column, fact
+
+COLUMN = Column("saved program", "size", "bytes", lambda result: fact(result, "bytes", "reload"))

@@ -1,0 +1,49 @@
+"""A trend as a small inline SVG: one value a night, drawn without script, styled by the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
+
+WIDTH, HEIGHT, MARGIN = 120, 28, 3
+
+
+def trend(values: Sequence[float | None], told: str, baseline: float | None = None) -> Markup:
+    """A line through ``values``, broken where there is none, its last point marked; empty where no value is.
+
+    told: what a reader who does not see it is told. baseline: drawn as a dashed line. The height spans all values, and
+    at least a tenth of the largest, so that noise looks like noise.
+    """
+    there = [value for value in (*values, baseline) if value is not None]
+    if not there or all(value is None for value in values):
+        return Markup()
+    low, high = min(there), max(there)
+    middle, span = (low + high) / 2, max(high - low, 0.1 * abs(high), 1e-9)
+    step = (WIDTH - 2 * MARGIN) / max(len(values) - 1, 1)
+
+    def at(index: int, value: float) -> str:
+        y = HEIGHT / 2 - (value - middle) / span * (HEIGHT - 2 * MARGIN)
+        return f"{MARGIN + index * step:.1f},{y:.1f}"
+
+    lines, points = [], list[str]()
+    for index, value in enumerate([*values, None]):
+        if value is not None:
+            points.append(at(index, value))
+        elif points:
+            lines.append(f'<polyline points="{" ".join(points)}"/>' if len(points) > 1 else _dot(points[0], 1.2))
+            points = []
+    last = max(index for index, value in enumerate(values) if value is not None)
+    dashed = ""
+    if baseline is not None:
+        y = at(0, baseline).partition(",")[2]
+        dashed = f'<line class="baseline" x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{y}" y2="{y}"/>'
+    return Markup(
+        f'<svg class="trend" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(told)}">'
+        f"<title>{escape(told)}</title>{dashed}{''.join(lines)}{_dot(at(last, values[last] or 0.0), 2.4)}</svg>"
+    )
+
+
+def _dot(point: str, radius: float) -> str:
+    x, _, y = point.partition(",")
+    return f'<circle cx="{x}" cy="{y}" r="{radius}"/>'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,11 @@ def test_command_lines_work(command: str, tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text("def test_nothing(): pass\n")
     if "junit.xml" in command:
         run_pytest(tmp_path, "--junitxml=exportready/junit.xml")
+    for night in re.findall(r"nights/(\S+)", command):
+        run_pytest(tmp_path, f"--junitxml=nights/{night}/junit.xml")
+        junit = tmp_path / "nights" / night / "junit.xml"
+        junit.write_text(re.sub('timestamp="[^"]*"', f'timestamp="{night}T03:00:00+00:00"', junit.read_text()))
+        shutil.copytree(junit.parent, tmp_path / "stable", dirs_exist_ok=True)
     main = "import sys; from pytest_exportready.cli import main; sys.exit(main(sys.argv[1:]))"
     result = subprocess.run(
         [sys.executable, "-c", main, *command.split()[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=120
@@ -93,3 +99,15 @@ def test_every_option_of_the_marker_is_in_the_table() -> None:
     from pytest_exportready.case_options import ACCEPTED
 
     assert [name for name in ACCEPTED if f"`{name}=" not in README and f", {name}=" not in README] == []
+
+
+def test_the_workflow_takes_what_the_readme_gives_it() -> None:
+    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe", pure=True)
+    (text,) = [text for language, text in BLOCKS if language == "yaml"]
+    job = yaml.load(text)["jobs"]["export-ready"]
+    called = yaml.load(ROOT / ".github" / "workflows" / Path(job["uses"].partition("@")[0]).name)
+    inputs = called["on"]["workflow_call"]["inputs"]
+    python = {"string": str, "number": int, "boolean": bool}
+    assert all(isinstance(value, python[inputs[name]["type"]]) for name, value in job["with"].items())
+    asked = {item for each in called["jobs"].values() for item in each["permissions"].items()}
+    assert asked == set(job["permissions"].items())

@@ -33,6 +33,14 @@ class CauseRow:
         return tuple(whose for whose, _ in found.most_common())
 
     @property
+    def message(self) -> str:
+        """What the first cell says, numbers and all."""
+        seen = self.changes[0].now
+        record = seen.result.readiness if seen else None
+        told = (error.message for error in (record.errors if record else ()) if error.code == self.cause.what)
+        return next(told, self.cause.message)
+
+    @property
     def because(self) -> str:
         """Why it is called so, where all cells say the same of it."""
         told = {change.attribution.because for change in self.changes if change.attribution}

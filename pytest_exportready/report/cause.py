@@ -82,11 +82,10 @@ def causes_of(result: TestResult) -> tuple[Cause, ...]:
 
 
 def causes(results: Iterable[TestResult]) -> list[tuple[Cause, tuple[TestResult, ...]]]:
-    """Every first cause with the results that it hits, most hit first; equals stay in the order they ran."""
+    """Every cause with the results that it hits, most hit first; equals stay in the order they ran."""
     hit: dict[Cause, list[TestResult]] = {}
     for result in results:
-        cause = cause_of(result)
-        if cause is not None:
+        for cause in causes_of(result) if result.outcome != "xfailed" else ():
             hit.setdefault(cause, []).append(result)
     return sorted(((cause, tuple(those)) for cause, those in hit.items()), key=lambda one: -len(one[1]))
 

@@ -115,15 +115,17 @@ def test_both_modes_of_an_export_are_one_cause() -> None:
     assert len(causes_of(failed(finding(), finding()))) == 1
 
 
-def test_most_hit_first_and_every_result_once() -> None:
+def test_most_hit_first_and_every_result_under_each_of_its_causes() -> None:
+    """A failed export behind a forgotten eval() is a cause too, and not the only case of its kind that is hidden."""
     rare, often = finding("rare"), finding("often")
     results = [
         failed(rare, name="a"),
         failed(often, name="b"),
+        failed(often, name="e"),
         failed(often, rare, name="c"),
         TestResult("t.py::d", "t", "d"),
     ]
     assert [(cause.message, [one.name for one in hit]) for cause, hit in causes(results)] == [
-        ("often", ["b", "c"]),
-        ("rare", ["a"]),
+        ("often", ["b", "e", "c"]),
+        ("rare", ["a", "c"]),
     ]

@@ -39,6 +39,7 @@ class Readiness:
     stages: in the order they ran. findings: errors first. checked: ``(code, name)`` of every check that ran.
     prepared: what the remedies did before the export, a line each. seconds: wall time.
     reproducer: of an export that failed, a Python file that was run and fails alike, or ``# none: `` and why.
+    peak_mib, peak_gpu_mib: memory that it took at the most, of the process and of one GPU; 0.0 where that is not known.
     """
 
     case: str
@@ -49,6 +50,8 @@ class Readiness:
     prepared: tuple[str, ...] = ()
     seconds: float = 0.0
     reproducer: str = ""
+    peak_mib: float = 0.0
+    peak_gpu_mib: float = 0.0
 
     @property
     def ready(self) -> bool:
@@ -89,6 +92,8 @@ class Readiness:
             prepared=tuple(data["prepared"]),
             seconds=data["seconds"],
             reproducer=data.get("reproducer", ""),
+            peak_mib=data.get("peak_mib", 0.0),
+            peak_gpu_mib=data.get("peak_gpu_mib", 0.0),
         )
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from pytest_exportready.case import ExportCase
 from pytest_exportready.case_options import ALWAYS, CaseOptions
 from pytest_exportready.check import Subject, all_checks, nothing
 from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.peak_memory import PeakMemory
 from pytest_exportready.readiness import Outcome, Readiness, StageResult
 from pytest_exportready.scenario import CannotTrain, all_scenarios
 from pytest_exportready.stage import (
@@ -83,6 +84,7 @@ def judge(
     from pytest_exportready.stages._source_lines import lines_told
 
     started = time.perf_counter()
+    memory_used = PeakMemory()
     run = _Run(case, options, watch, lead, exported, memory if lead else None)
     with preserved(case.model), global_state_kept():
         facts: dict[str, Any] = {}
@@ -118,6 +120,8 @@ def judge(
         prepared=tuple(run.prepared),
         seconds=round(time.perf_counter() - started, 3),
         reproducer=run.reproducer,
+        peak_mib=memory_used.mib(),
+        peak_gpu_mib=memory_used.gpu_mib(),
     )
 
 

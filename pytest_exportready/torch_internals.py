@@ -395,3 +395,18 @@ def _c10d() -> Any:
 def functional_collectives() -> Any:
     """The operators that functional collectives are made of, which a program keeps by their group's name."""
     return torch.ops._c10d_functional
+
+
+def custom_operator(name: str) -> Any:
+    """The CustomOpDef that ``torch.library.custom_op`` made for ``namespace::name``; None for any other operator.
+
+    What the decorator returns is kept nowhere in public.
+    """
+    known = getattr(sys.modules.get("torch._library.custom_ops"), "OPDEFS", {})
+    return known.get(name)
+
+
+def functions_of_operator(operator: Any) -> list[Callable[..., Any]]:
+    """The Python functions behind a CustomOpDef, its own first; empty if unknown. They have no public name."""
+    found = (getattr(operator, name, None) for name in ("_init_fn", "_abstract_fn"))
+    return [function for function in found if function is not None]

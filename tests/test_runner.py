@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -109,6 +110,15 @@ def test_ignored_with_a_reason(stages: Any) -> None:
     assert readiness.ready
     assert outcomes(readiness)["b"] == "passed"
     assert [finding.ignored for finding in readiness.findings] == ["known"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux keeps the peak")
+def test_the_memory_that_a_case_took_is_told() -> None:
+    class Wasteful(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.ones(1 << 26).sum()
+
+    assert judge(stages=("eager",)).peak_mib < 200 < judge(Wasteful().eval(), stages=("eager",)).peak_mib
 
 
 def test_only_the_stages_asked_for_and_what_they_need() -> None:

@@ -5,164 +5,198 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import sys
-import sysconfig
-import textwrap
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-_NAMESPACES = ("torch.nn", "torch.nn.functional", "torch", "math", "operator")
-"""Where what has no module of its own, or a long one, is looked for first."""
+import torch
 
+from pytest_exportready.reproduce import source
+from pytest_exportready.reproduce.origin import Unreproducible, imported, is_users
+from pytest_exportready.torch_internals import custom_operator, functions_of_operator
 
-class Unreproducible(Exception):
-    """Something cannot be written down as source; the message says what and why."""
+_RESERVED = ("model", "args", "kwargs", "dynamic_shapes", "hollow", "torch")
+_ALL = frozenset({"getattr", "vars", "__dict__", "asdict", "astuple", "fields", "replace", "__getstate__"})
+"""What reads attributes without naming them."""
 
 
 class Definitions:
-    """Collects what is named, each once, in an order in which it can be run.
+    """Collects what is named, each once, and hands it to ``step`` in an order in which it can be run.
 
-    write: gives the expression for a constant that a definition reads. Raises Unreproducible.
+    write: gives the expression for a constant that a definition reads. step: takes source to run. Both as Skeleton
+    does. Raise Unreproducible.
     """
 
-    def __init__(self, write: Callable[[Any], str]) -> None:
+    def __init__(self, write: Callable[[Any], str], step: Callable[[str], None]) -> None:
         self.imports: dict[str, None] = {}
-        self.texts: dict[str, str] = {}
         self._write = write
-        self._named: dict[str, Any] = {}
+        self._step = step
+        self._named: dict[str, Any] = dict.fromkeys(_RESERVED, _RESERVED)
+        self._texts: dict[str, str] = {}
+        self._attributes: set[tuple[str, ...]] = set()
+        self._read: set[str] = set()
+        self._unfinished: set[int] = set()
 
-    def name_of(self, thing: Any) -> str:
-        """The expression that gives ``thing``: a class, a function or a module. Raises Unreproducible."""
+    def reads(self, attribute: str) -> bool:
+        """Whether anything that was collected so far may read an attribute of this name."""
+        return attribute in self._read or bool(_ALL & self._read)
+
+    def is_unfinished(self, thing: Any) -> bool:
+        """Whether ``thing`` is being written just now, so that no statement can use it yet."""
+        return id(thing) in self._unfinished
+
+    def is_taken(self, name: str) -> bool:
+        return name in self._named
+
+    def take(self, name: str) -> None:
+        """Let ``name`` be a variable's, and no definition's."""
+        self._named.setdefault(name, _RESERVED)
+
+    def name_of(self, thing: Any, *, made: bool = False) -> str:
+        """The expression that gives ``thing``: a class, a function, an operator or a module. Raises Unreproducible.
+
+        made: the script makes instances of this class by calling it, not only by their state.
+        """
         if isinstance(thing, ModuleType):
-            if _is_users(thing.__name__):
+            if is_users(thing.__name__):
                 raise Unreproducible(f"the module {thing.__name__} is used as a value")
             self.imports[f"import {thing.__name__}"] = None
             return thing.__name__
-        for namespace in _NAMESPACES:
-            name = getattr(thing, "__name__", "")
-            if name and getattr(sys.modules.get(namespace), name, None) is thing:
-                self.imports[f"import {namespace}"] = None
-                return f"{namespace}.{name}"
-        module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
-        if getattr(builtins, name, None) is thing:
-            return str(name)
-        if not module or not name:
+        found = imported(thing)
+        if found is not None:
+            if found.module:
+                self.imports[f"import {found.module}"] = None
+            return found.expression
+        if isinstance(thing, torch.library.CustomOpDef):
+            return self._operator(thing)
+        if not isinstance(thing, (type, FunctionType)):
             raise Unreproducible(f"a {type(thing).__name__} has no name")
-        if not _is_users(module):
-            self.imports[f"import {module}"] = None
-            return f"{module}.{name}"
-        return self._defined(thing, name.rpartition(".")[2])
+        if not is_users(thing.__module__ or ""):
+            raise Unreproducible(f"{thing.__module__}.{thing.__qualname__} was made at run time and has no name")
+        if thing.__name__ == "<lambda>":
+            return self._lambda(thing)
+        return self._defined(thing, thing.__name__, made)
 
-    def _defined(self, thing: Any, name: str) -> str:
-        if name in self._named:
-            if self._named[name] is not thing:
-                raise Unreproducible(f"two different things are called {name}")
-            return name
-        if not name.isidentifier():
-            raise Unreproducible(f"a lambda in {getattr(thing, '__module__', '?')}")
-        self._named[name] = thing
-        try:
-            source = textwrap.dedent(inspect.getsource(thing))
-            tree = ast.parse(source)
-        except (OSError, TypeError, SyntaxError, ValueError):
-            raise Unreproducible(f"{name} was made at run time and has no source") from None
-        text = _without_init(source, tree) if isinstance(thing, type) else source
-        self._free_names(thing, ast.parse(text))
-        self.texts[name] = text.rstrip()
+    def _operator(self, operator: Any) -> str:
+        functions = functions_of_operator(operator)
+        name = functions[0].__name__
+        if self._is_new(name, operator):
+            for function in functions:
+                text = source.of_definition(function, name)
+                self._annotations(function, text)
+                self._collect(function, text)
         return name
 
-    def _free_names(self, thing: Any, tree: ast.Module) -> None:
-        """Define what the source reads by name from around it."""
-        known = _around(thing)
-        for name in dict.fromkeys(_read(tree)):
-            if name in known and known[name] is not thing and name not in ("self", "super"):
-                self._provide(name, known[name], tree)
+    def _annotations(self, function: FunctionType, text: str) -> None:
+        known = source.around(function)
+        for name in source.read_in_annotations(text):
+            if isinstance(known.get(name), (ModuleType, type)):
+                self._provide(name, known[name], text)
 
-    def _provide(self, name: str, value: Any, tree: ast.Module) -> None:
-        if name in self._named:
-            if self._named[name] is not value:
-                raise Unreproducible(f"two different things are called {name}")
+    def _lambda(self, thing: Any) -> str:
+        text = source.of_lambda(thing)
+        self._provide_for(thing, text)
+        return text
+
+    def _defined(self, thing: Any, name: str, made: bool) -> str:
+        if not self._is_new(name, thing):
+            return name
+        if hasattr(thing, "_fields") and vars(thing).get("__orig_bases__") is None and thing.__bases__ == (tuple,):
+            self.imports["import collections"] = None
+            self._step(f"{name} = collections.namedtuple({name!r}, {thing._fields!r})")
+            return name
+        text = source.of_definition(thing, name)
+        if isinstance(thing, type) and not made:
+            text = source.without_init(text)
+        self._collect(thing, text)
+        return name
+
+    def _collect(self, thing: Any, text: str) -> None:
+        self._unfinished.add(id(thing))
+        text, bound = source.without_local_imports(text, thing.__module__)
+        self._provide_for(thing, text, bound)
+        self._unfinished.discard(id(thing))
+        self._step(text)
+
+    def _is_new(self, name: str, thing: Any) -> bool:
+        """Whether ``name`` is free for ``thing``. Raises Unreproducible when it stands for something else."""
+        if name in self._named and self._named[name] is not thing:
+            raise Unreproducible(f"two different things are called {name}")
+        new = name not in self._named
+        self._named[name] = thing
+        return new
+
+    def _provide_for(self, thing: Any, text: str, bound: dict[str, Any] | None = None) -> None:
+        """Define what the source reads by name from around it."""
+        self._read |= source.identifiers(text)
+        for namespace, name in re.findall(r"\btorch\.ops\.(\w+)\.(\w+)", text):
+            operator = custom_operator(f"{namespace}::{name}")
+            if operator is not None and is_users(functions_of_operator(operator)[0].__module__):
+                self._operator(operator)
+        known = {**source.around(thing), **(bound or {})}
+        for name in source.read_from_around(text):
+            value = known.get(name, known)
+            if value is not known and value is not thing and not _is_dunder(name) and not _is_builtin(name, value):
+                self._provide(name, value, text)
+
+    def _provide(self, name: str, value: Any, text: str) -> None:
+        if isinstance(value, ModuleType) and is_users(value.__name__):
+            self._namespace((name,), value, text)
+        elif isinstance(value, ModuleType):
+            line = f"import {value.__name__}" if value.__name__ == name else f"import {value.__name__} as {name}"
+            if name != "torch" and self._is_new(name, value):
+                self.imports[line] = None
+        elif isinstance(value, (type, FunctionType, torch.library.CustomOpDef)) or inspect.isbuiltin(value):
+            expression = self.name_of(value, made=True)
+            if expression != name and self._is_new(name, value):
+                self._step(f"{name} = {expression}")
+        else:
+            self._constant(name, value)
+
+    def _constant(self, name: str, value: Any) -> None:
+        if self._named.get(name, self) is value:
             return
-        if isinstance(value, ModuleType) and _is_users(value.__name__):
-            self._named[name] = value
-            used = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and _names(n.value, name)}
-            members = ", ".join(f"{each}={self._value(getattr(value, each, None))}" for each in sorted(used))
+        if name not in self._named:
+            self._named[name] = value  # before it is written: it may hold what reads it
+        text = self._write(value)
+        if name in self._texts and self._texts[name] == text:
+            return  # one of each module, and alike
+        if self._named[name] is not value:
+            raise Unreproducible(f"two different things are called {name}")
+        self._texts[name] = text
+        self._step(f"{name} = {text}")
+
+    def _namespace(self, path: tuple[str, ...], module: ModuleType, text: str) -> None:
+        """A module of the user's that source reads attributes of."""
+        if path not in self._attributes:
+            if len(path) == 1:
+                self._is_new(path[0], module)
+            self._attributes.add(path)
             self.imports["import types"] = None
-            self.texts[name] = f"{name} = types.SimpleNamespace({members})"
-            return
-        text = self._value(value)
-        if text != name:
-            self._named[name] = value
-            plain = isinstance(value, ModuleType)
-            line = f"import {text} as {name}" if plain and "." in text else f"{name} = {text}"
-            if plain:
-                self.imports.pop(f"import {text}", None)
-                self.imports[line if line.startswith("import") else f"import {text}"] = None
-            else:
-                self.texts[name] = line
+            self._step(f"{'.'.join(path)} = types.SimpleNamespace()")
+        for attribute in _attributes_of(path, text):
+            value, inner = getattr(module, attribute, None), (*path, attribute)
+            if isinstance(value, ModuleType) and is_users(value.__name__):
+                self._namespace(inner, value, text)
+            elif inner not in self._attributes:
+                self._attributes.add(inner)
+                self._step(f"{'.'.join(inner)} = {self._value(value)}")
 
     def _value(self, value: Any) -> str:
         if isinstance(value, (type, FunctionType, ModuleType)) or inspect.isbuiltin(value):
-            return self.name_of(value)
+            return self.name_of(value, made=True)
         return self._write(value)
 
 
-def _is_users(module: str) -> bool:
-    """Whether a module's source has to be written out: it is neither Python's nor installed."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if module == "__main__" or not file:
-        return module not in sys.builtin_module_names and module != "builtins"
-    paths = sysconfig.get_paths()
-    inside = file.startswith(tuple(paths[key] for key in ("stdlib", "purelib", "platlib")))
-    return not inside and "site-packages" not in file and not module.startswith("pytest_exportready")
+def _attributes_of(path: tuple[str, ...], text: str) -> list[str]:
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
+    return sorted({node.attr for node in nodes if ast.unparse(node.value) == ".".join(path)})
 
 
-def _around(thing: Any) -> dict[str, Any]:
-    """What names mean in the source of a class or function: its module's, and those that functions close over."""
-    known = dict(vars(sys.modules.get(thing.__module__, builtins)))
-    functions = [thing] if isinstance(thing, FunctionType) else vars(thing).values()
-    for function in functions:
-        function = inspect.unwrap(getattr(function, "__func__", function))
-        if isinstance(function, FunctionType):
-            cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-            known.update((name, cell.cell_contents) for name, cell in cells if name != "__class__" and _filled(cell))
-    if isinstance(thing, type):  # a class in a function: its bases are in no closure
-        known.update((base.__name__, base) for base in thing.__bases__ if base is not object)
-    return known
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
-def _filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 (raises when it is empty)
-    except ValueError:
-        return False
-    return True
-
-
-def _read(tree: ast.Module) -> Iterator[str]:
-    """Names that are read and bound nowhere in the source, in the order in which they stand."""
-    bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in bound:
-            yield node.id
-
-
-def _names(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
-
-
-def _without_init(source: str, tree: ast.Module) -> str:
-    """The source of a class without its ``__init__``, which is not run."""
-    (definition,) = tree.body
-    assert isinstance(definition, ast.ClassDef)
-    inits = [node for node in definition.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
-    if len(inits) == len(definition.body):
-        indent = " " * definition.body[0].col_offset
-        return "\n".join([*source.splitlines()[: definition.body[0].lineno - 1], f"{indent}pass"])
-    lines = source.splitlines()
-    for node in reversed(inits):
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        del lines[first - 1 : node.end_lineno]
-    return "\n".join(lines)
+def _is_builtin(name: str, value: Any) -> bool:
+    return getattr(builtins, name, None) is value and value is not None

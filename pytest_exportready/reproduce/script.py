@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from pytest_exportready.reproduce.definitions import Unreproducible
+from pytest_exportready.reproduce.origin import Unreproducible
 from pytest_exportready.reproduce.skeleton import HOLLOW, Skeleton
+from pytest_exportready.reproduce.source import FUTURE
+from pytest_exportready.reproduce.values import without_places
 from pytest_exportready.text import exception_text
 
-LIMIT = 20_000
-"""Characters. What is longer helps nobody to see the fault."""
+LIMIT = 16_000
+"""Characters. What is longer helps nobody to see the fault, and does not fit a report (report.record)."""
 
 
 def script(
@@ -32,45 +32,23 @@ def script(
     Weights are ones, inputs ones and zeros: contents are never written. Raises Unreproducible.
     """
     skeleton = Skeleton()
+    skeleton.classes(module.modules())
     model = skeleton.module(module)
-    given = [f"args = {skeleton.text(args)}", f"kwargs = {skeleton.text(dict(kwargs))}"]
     call = f"{model}, args, kwargs, strict={strict}"
-    if dynamic_shapes is not None:
-        given.append(f"dynamic_shapes = {skeleton.text(dynamic_shapes)}")
-        call += ", dynamic_shapes=dynamic_shapes"
-    told = exception_text(error, 300).replace("\\", "/").replace('"""', "'''")
-    statements, given = _inlined([*skeleton.statements], given)
+    for name, value in (("args", args), ("kwargs", dict(kwargs)), ("dynamic_shapes", dynamic_shapes)):
+        if name != "dynamic_shapes" or value is not None:
+            skeleton.statements.add(f"{name} = {skeleton.text(value)}")
+            call += ", dynamic_shapes=dynamic_shapes" if name == "dynamic_shapes" else ""
+    told = without_places(exception_text(error, 300)).replace("\\", "/").replace('"""', "'''")
     parts = [
         f'"""torch.export.export fails with {told.rstrip()}\n\nSeen on torch {torch.__version__}.\n"""',
+        FUTURE,
         "\n".join(["import torch", *sorted({*skeleton.definitions.imports} - {"import torch"})]),
-        *skeleton.definitions.texts.values(),
         HOLLOW,
-        "\n".join(statements),
-        "\n".join(given),
+        skeleton.statements.text(),
         f"torch.export.export({call})",
     ]
-    text = "\n\n\n".join(parts) + "\n"
+    text = "\n\n".join(parts[:3]) + "\n\n\n" + "\n\n\n".join(parts[3:]) + "\n"
     if len(text) > LIMIT:
         raise Unreproducible(f"the module takes {len(text):,} characters to write down")
     return text
-
-
-_TENSOR = re.compile(r"\b(?:weight|tensor)_\d+\b")
-
-
-def _inlined(statements: list[str], given: list[str]) -> tuple[list[str], list[str]]:
-    """Without a variable for a tensor that is used once."""
-    uses = Counter(_TENSOR.findall("\n".join([*statements, *given])))
-    values: dict[str, str] = {}
-    kept = []
-    for statement in statements:
-        name, _, value = statement.partition(" = ")
-        if _TENSOR.fullmatch(name) and uses[name] == 2:
-            values[name] = value
-        else:
-            kept.append(statement)
-
-    def written(text: str) -> str:
-        return _TENSOR.sub(lambda found: values.get(found[0], found[0]), text)
-
-    return [written(statement) for statement in kept], [written(text) for text in given]

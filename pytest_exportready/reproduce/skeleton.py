@@ -3,129 +3,183 @@
 from __future__ import annotations
 
 import enum
-import functools
 import inspect
 import re
-from collections import Counter, OrderedDict, defaultdict
-from types import FunctionType
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
 from torch import nn
-from torch.export import Dim
+from torch.nn.utils import parametrize
 
-from pytest_exportready.reproduce.definitions import Definitions, Unreproducible
+from pytest_exportready.reproduce import values
+from pytest_exportready.reproduce.definitions import Definitions
+from pytest_exportready.reproduce.origin import Unreproducible, is_pythons, is_users
+from pytest_exportready.reproduce.statements import Statements
 
 _OF_EVERY_MODULE = frozenset(nn.Module().__dict__) - {"training"}
-_PLAIN = (type(None), bool, int, str, bytes, complex)
+_BARE = frozenset({"torch.nn.modules.module", "builtins", "typing", "abc"})
+"""Modules of base classes whose methods read no attribute that is worth keeping."""
+_HOOKS = {
+    "_forward_hooks": "register_forward_hook",
+    "_forward_pre_hooks": "register_forward_pre_hook",
+    "_backward_hooks": "register_full_backward_hook",
+    "_backward_pre_hooks": "register_full_backward_pre_hook",
+}
 DEEPEST = 20
 """Values nested deeper than this are not written."""
 
 HOLLOW = '''\
-def hollow(kind, /, **state):
+def hollow(kind, weights={}, /, **state):
     """An object of this class in this state, without running its __init__."""
     made = kind.__new__(kind)
     if isinstance(made, torch.nn.Module):
         torch.nn.Module.__init__(made)
-    made.__dict__.update(state)
+        state = {"training": False, **state}
+    for name, weight in weights.items():
+        made.register_parameter(name, weight)
+    if state:
+        vars(made).update(state)
     return made'''
 
 
 class Skeleton:
-    """statements: build every module that was written, in order. definitions: what they need."""
+    """statements: what builds every module that was written, in order, with the definitions that it needs."""
 
     def __init__(self) -> None:
-        self.statements: list[str] = []
-        self.definitions = Definitions(self.text)
+        self.statements = Statements()
+        self.definitions = Definitions(self.text, self.statements.define)
         self._variables: dict[int, str] = {}
         self._taken: Counter[str] = Counter()
         self._kept: list[Any] = []  # so that no id is given twice
+        self._depth = 0
 
-    def text(self, value: Any, depth: int = 0) -> str:
-        """The expression for ``value``; statements for modules and shared tensors in it. Raises Unreproducible."""
-        if depth > DEEPEST:
+    def text(self, value: Any) -> str:
+        """The expression for ``value``; statements for modules, objects and tensors in it. Raises Unreproducible."""
+        if self._depth > DEEPEST:
             raise Unreproducible("values are nested too deeply")
-        if isinstance(value, enum.Enum):
-            return f"{self.definitions.name_of(type(value))}.{value.name}"
-        if type(value) in _PLAIN:
-            return repr(value)
-        if type(value) is float:
-            return repr(value) if abs(value) < float("inf") else f'float("{value}")'
+        self._depth += 1
+        try:
+            return self._text(value)
+        finally:
+            self._depth -= 1
+
+    def _text(self, value: Any) -> str:
+        if id(value) in self._variables:
+            return self._variables[id(value)]
         if isinstance(value, nn.Module):
             return self.module(value)
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
-        if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
-            return str(value)
-        if isinstance(value, torch.device):
-            return f'torch.device("{value}")'
-        if isinstance(value, (type, FunctionType)) or inspect.isbuiltin(value):
+        if isinstance(value, enum.Enum):
+            return f"{self.definitions.name_of(type(value))}({self.text(value.value)})"
+        plain = values.literal(value)
+        if plain is not None:
+            return plain
+        if isinstance(value, MethodType):
+            return f"{self.text(value.__self__)}.{value.__func__.__name__}"
+        if isinstance(value, weakref.ref):
+            self.definitions.imports["import weakref"] = None
+            return f"weakref.ref({self.text(value())})"
+        if isinstance(value, (type, FunctionType, torch.library.CustomOpDef)) or inspect.isroutine(value):
             return self.definitions.name_of(value)
-        return self._composed(value, depth + 1)
+        found = values.written(self._finished(value), self.text, self.definitions.imports)
+        return self._object(value) if found is None else found
 
-    def _composed(self, value: Any, depth: int) -> str:
+    def _finished(self, value: Any) -> Any:
+        """A registry without what is being written just now, which is in it because it registers itself."""
+        if type(value) is dict:
+            return {key: item for key, item in value.items() if not self.definitions.is_unfinished(item)}
+        if type(value) is list:
+            return [item for item in value if not self.definitions.is_unfinished(item)]
+        return value
+
+    def _object(self, value: Any) -> str:
         kind = type(value)
-        if kind in (tuple, list, set, frozenset, torch.Size):
-            inner = ", ".join(self.text(item, depth) for item in value)
-            if kind is tuple:
-                return f"({inner},)" if len(value) == 1 else f"({inner})"
-            return f"[{inner}]" if kind is list else f"{self.definitions.name_of(kind)}([{inner}])"
-        if kind in (dict, OrderedDict, defaultdict):
-            return f"{{{', '.join(f'{self.text(k, depth)}: {self.text(v, depth)}' for k, v in value.items())}}}"
-        if kind is slice:
-            return f"slice({value.start!r}, {value.stop!r}, {value.step!r})"
-        if kind is functools.partial:
-            self.definitions.imports["import functools"] = None
-            given = [self.text(item, depth) for item in (value.func, *value.args)]
-            given += [f"{key}={self.text(item, depth)}" for key, item in value.keywords.items()]
-            return f"functools.partial({', '.join(given)})"
-        for hint in ("AUTO", "DYNAMIC", "STATIC"):
-            if value is getattr(Dim, hint, None):
-                return f"torch.export.Dim.{hint}"
-        if isinstance(value, Dim) and kind.__name__ == "Dim":
-            bounds = [f"{key}={getattr(value, key)}" for key in ("min", "max") if isinstance(getattr(value, key), int)]
-            return f"torch.export.Dim({', '.join([repr(value.__name__), *bounds])})"
-        of_own_form = getattr(kind, "__reduce_ex__", None) is not object.__reduce_ex__
-        if hasattr(value, "__dict__") and not of_own_form and not callable(value):
-            state = [f"{key}={self.text(item, depth)}" for key, item in vars(value).items() if key.isidentifier()]
-            return f"hollow({', '.join([self.definitions.name_of(kind), *state])})"
-        raise Unreproducible(f"a {kind.__module__}.{kind.__qualname__} cannot be written as source")
+        own_form = kind.__reduce_ex__ is not object.__reduce_ex__ or kind.__reduce__ is not object.__reduce__
+        if own_form or isinstance(value, BaseException) or is_pythons(kind.__module__):
+            raise Unreproducible(f"a {kind.__module__}.{kind.__qualname__} cannot be written as source")
+        name = self.definitions.name_of(kind)
+        variable = self._variable(value, re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower())
+        self._build(variable, name, self._kept_state(value, getattr(value, "__dict__", {})), kind.__name__)
+        for key, item in self._kept_state(value, dict(_slots(value))).items():
+            self.statements.add(f"object.__setattr__({variable}, {key!r}, {self.text(item)})")
+        return variable
+
+    def _build(self, variable: str, kind: str, state: dict[str, Any], path: str) -> None:
+        """What needs no statement of its own is given at once; the rest when what it is made of is there."""
+        made = self.statements.reserve()
+        given = [kind]
+        for key, value in state.items():
+            before = len(self.statements)
+            try:
+                text = self.text(value)
+            except Unreproducible as reason:
+                raise Unreproducible(f"{path}.{key}: {reason}") from None
+            simple = len(self.statements) == before and not set(re.findall(r"\w+", text)) & {*self._variables.values()}
+            if simple and key.isidentifier():
+                given.append(f"{key}={text}")
+            else:
+                self.statements.add(f"vars({variable})[{key!r}] = {text}")
+        self.statements.fill(made, f"{variable} = hollow({', '.join(given)})")
+
+    def _kept_state(self, owner: Any, state: dict[str, Any]) -> dict[str, Any]:
+        """Without what nothing reads: it is not needed to fail alike, and may be nobody's business."""
+        bases = [kind for kind in type(owner).__mro__ if kind.__module__ not in _BARE]
+        if not all(is_users(kind.__module__) for kind in bases):
+            return state
+        return {key: value for key, value in state.items() if key == "training" or self.definitions.reads(key)}
 
     def module(self, module: nn.Module, path: str = "model") -> str:
         """The variable that holds ``module``, built by statements. Raises Unreproducible."""
         if id(module) in self._variables:
             return self._variables[id(module)]
-        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
-            if module.__dict__.get(name):
-                raise Unreproducible(f"{path} has hooks")
-        kind = self.definitions.name_of(type(module))
+        bare = parametrize.is_parametrized(module)
+        kind = self.definitions.name_of(type(module).__mro__[1] if bare else type(module))
         variable = self._variable(module, path)
         state = {key: value for key, value in module.__dict__.items() if key not in _OF_EVERY_MODULE}
-        modules = {key: value for key, value in state.items() if isinstance(value, nn.Module)}
-        written = []
-        for key, value in state.items():
-            if key in modules:
-                continue
-            try:
-                written.append((key, self.text(value)))
-            except Unreproducible as reason:
-                raise Unreproducible(f"{path}.{key}: {reason}") from None
-        given = [f"{key}={text}" for key, text in written if key.isidentifier()]
-        self.statements.append(f"{variable} = hollow({', '.join([kind, *given])})")
-        self._tensors_of(module, variable)
+        if not state.get("training"):
+            state.pop("training", None)
+        weights = {name: "None" if one is None else self.tensor(one) for name, one in module._parameters.items()}
+        told = ", ".join(f"{name!r}: {text}" for name, text in weights.items())
+        self._build(variable, f"{kind}, {{{told}}}" if told else kind, self._kept_state(module, state), path)
+        self._buffers_of(module, variable)
         for name, child in module._modules.items():
+            if bare and name == "parametrizations":
+                self._parametrize(module, variable, f"{path}.{name}")
+                continue
             built = "None" if child is None else self.module(child, f"{path}.{name}")
-            self.statements.append(f"{variable}.add_module({name!r}, {built})")
+            self.statements.add(f"{variable}.add_module({name!r}, {built})")
+        self._hooks_of(module, variable, path)
         return variable
 
-    def _tensors_of(self, module: nn.Module, variable: str) -> None:
-        for name, parameter in module._parameters.items():
-            text = "None" if parameter is None else self.tensor(parameter)
-            self.statements.append(f"{variable}.register_parameter({name!r}, {text})")
+    def _parametrize(self, module: nn.Module, variable: str, path: str) -> None:
+        for name, stages in module.parametrizations.items():  # type: ignore[operator, union-attr]
+            whole = nn.Parameter(torch.empty_like(getattr(module, name)))
+            self.statements.add(f"{variable}.register_parameter({name!r}, {self.tensor(whole)})")
+            self.definitions.imports["import torch.nn.utils.parametrize"] = None
+            for stage in stages:
+                given = f"{variable}, {name!r}, {self.module(stage, path)}, unsafe=True"
+                self.statements.add(f"torch.nn.utils.parametrize.register_parametrization({given})")
+
+    def _hooks_of(self, module: nn.Module, variable: str, path: str) -> None:
+        for table, register in _HOOKS.items():
+            with_kwargs = module.__dict__.get(f"{table}_with_kwargs", {})
+            for number, hook in module.__dict__.get(table, {}).items():
+                try:
+                    given = self.text(hook) + (", with_kwargs=True" if with_kwargs.get(number) else "")
+                except Unreproducible as reason:
+                    raise Unreproducible(f"{path} has a hook: {reason}") from None
+                self.statements.add(f"{variable}.{register}({given})")
+
+    def _buffers_of(self, module: nn.Module, variable: str) -> None:
         for name, buffer in module._buffers.items():
             text = "None" if buffer is None else self.tensor(buffer)
             lasting = ", persistent=False" if name in module._non_persistent_buffers_set else ""
-            self.statements.append(f"{variable}.register_buffer({name!r}, {text}{lasting})")
+            self.statements.add(f"{variable}.register_buffer({name!r}, {text}{lasting})")
 
     def tensor(self, tensor: torch.Tensor) -> str:
         """A tensor of ones in floating point, else of zeros, of this shape and dtype; one variable for each tensor."""
@@ -141,13 +195,31 @@ class Skeleton:
         if parameter:
             text = f"torch.nn.Parameter({text}{'' if tensor.requires_grad else ', requires_grad=False'})"
         variable = self._variable(tensor, "weight" if parameter else "tensor")
-        self.statements.append(f"{variable} = {text}")
+        self.statements.add(f"{variable} = {text}")
         return variable
 
     def _variable(self, value: Any, wish: str) -> str:
         name = re.sub(r"\W", "_", wish)
-        self._taken[name] += 1
-        chosen = name if self._taken[name] == 1 and not name.startswith(("weight", "tensor")) else ""
-        self._variables[id(value)] = chosen or f"{name}_{self._taken[name]}"
+        chosen = name if name == "model" or not name.startswith(("weight", "tensor")) else f"{name}_1"
+        while chosen in self._variables.values() or (chosen != "model" and self.definitions.is_taken(chosen)):
+            self._taken[name] += 1
+            chosen = f"{name}_{self._taken[name]}"
+        self.definitions.take(chosen)
+        self.statements.variables.add(chosen)
+        self._variables[id(value)] = chosen
         self._kept.append(value)
-        return self._variables[id(value)]
+        return chosen
+
+    def classes(self, modules: Iterable[nn.Module]) -> None:
+        """Write the classes first: what they read says which attributes are kept. Raises Unreproducible."""
+        for module in modules:
+            kind = type(module)
+            self.definitions.name_of(kind.__mro__[1] if parametrize.is_parametrized(module) else kind)
+
+
+def _slots(value: Any) -> Iterator[tuple[str, Any]]:
+    for kind in type(value).__mro__:
+        names = vars(kind).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                yield name, getattr(value, name)

@@ -9,13 +9,13 @@ from pathlib import Path
 from torch import nn
 
 from pytest_exportready.proof.dynamic import by_name, dynamic_shapes
-from pytest_exportready.reproduce.definitions import Unreproducible
+from pytest_exportready.reproduce.origin import Unreproducible
 from pytest_exportready.reproduce.script import script
 from pytest_exportready.stage import Trial
 from pytest_exportready.stages._fresh_process import LOADER, LoaderGone, ProcessDied
 from pytest_exportready.text import exception_text
 
-SECONDS = 120.0
+SECONDS = 30.0
 NONE = "# none: "
 
 

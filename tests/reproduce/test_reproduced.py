@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
+from os import environ
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import torch
 from failing import FAILING, Branching
 from torch import Tensor, nn
+from userland.models import MAKERS
 
 from pytest_exportready import ExportCase
 from pytest_exportready.case_options import CaseOptions
@@ -32,6 +35,26 @@ def test_the_script_was_run_and_fails_alike(name: str) -> None:
     assert not readiness.reproducer.startswith("# none"), readiness.reproducer
     assert "failing" not in readiness.reproducer
     assert "pytest_exportready" not in readiness.reproducer
+
+
+@pytest.mark.parametrize("habit", MAKERS)
+def test_what_users_write_is_written_out(habit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("userland.gates.TOKEN", "hf_abcdefgh")
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefgh")
+    readiness = judged(MAKERS[habit](), (torch.ones(3, 4),))
+    assert readiness.failed_stage == "export"
+    assert not readiness.reproducer.startswith("# none"), readiness.reproducer
+    for private in ("alice", "hunter2", "hf_abcdefgh", str(Path.home()), str(Path(__file__).parent)):
+        assert private not in readiness.reproducer
+
+
+def test_a_path_in_what_the_export_said_is_cut(tmp_path: Path) -> None:
+    class Reads(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise RuntimeError("no such file: /home/alice/private/weights.bin, asked at https://user:pw@host/a/b")
+
+    readiness = judged(Reads(), (torch.ones(3, 4),))
+    assert "alice" not in readiness.reproducer.partition("class ")[0]
 
 
 def test_it_needs_nothing_but_torch(tmp_path: Path) -> None:
@@ -71,6 +94,11 @@ class Holds(Branching):
         self.value = value
 
 
+class Shows(Holds):
+    def gate(self, x: Tensor) -> bool:
+        return super().gate(x) or self.value is None
+
+
 class Raises(Branching):
     def __init__(self) -> None:
         super().__init__(4)
@@ -81,9 +109,22 @@ class Raises(Branching):
         return super().__getattr__(name)
 
 
+class Stopping(Branching):
+    """What is read of it ends the session, when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.value = Odd()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_fields", "__wrapped__", "__slots__"):
+            raise SystemExit(3)
+        return super().__getattr__(name)
+
+
 def hooked() -> nn.Module:
     model = Branching(4)
-    model.inner.register_forward_hook(lambda module, args, output: output)
+    model.inner.register_forward_hook(type("Hook", (), {"__call__": lambda self, module, args, output: output})())
     return model
 
 
@@ -98,20 +139,21 @@ def same_name() -> nn.Module:
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        pytest.param(lambda: Holds(Odd()), r"model\.value: a .*Odd cannot be written as source", id="object"),
-        pytest.param(lambda: Holds(lambda x: x), r"model\.value: a lambda in", id="lambda"),
+        pytest.param(lambda: Shows(threading.Lock()), r"model\.value: a _thread\.lock cannot be writ", id="object"),
+        pytest.param(lambda: Shows(environ), r"model\.value: a os\._Environ cannot be written", id="environment"),
+        pytest.param(lambda: Shows(eval("lambda x: x")), r"model\.value: a lambda .* has no source", id="evaluated"),
         pytest.param(lambda: Holds(open), "", id="builtin is fine"),
-        pytest.param(hooked, r"model\.inner has hooks", id="hooks"),
+        pytest.param(hooked, r"model\.inner has a hook: Hook was made at run time", id="hooks"),
         pytest.param(same_name, "two different things are called Branching", id="names"),
         pytest.param(
             lambda: type("Made", (Branching,), {})(4), "Made was made at run time and has no source", id="no source"
         ),
-        pytest.param(lambda: Holds(torch.ones(2, 2).to_sparse()), r"model\.value: a Tensor of layout", id="sparse"),
+        pytest.param(lambda: Shows(torch.ones(2, 2).to_sparse()), r"model\.value: a Tensor of layout", id="sparse"),
     ],
 )
 def test_what_cannot_be_written_says_why(model: Any, why: str) -> None:
     readiness = judged(model(), (torch.ones(3, 4),))
-    assert readiness.failed_stage == "export"
+    assert readiness.reproducer
     assert readiness.reproducer.startswith("# none: ") == bool(why)
     assert re.search(why, readiness.reproducer), readiness.reproducer
 
@@ -133,4 +175,4 @@ def test_weights_that_decide_are_told_from_those_that_do_not() -> None:
     readiness = judged(model, (torch.ones(3, 4),))
     assert not readiness.reproducer.startswith("# none")
     model._limit = model.limit.numpy()  # type: ignore[assignment]
-    assert judged(model, (torch.ones(3, 4),)).reproducer.startswith("# none: model._limit: a numpy.ndarray")
+    assert "it raises nothing instead of GuardOn" in judged(model, (torch.ones(3, 4),)).reproducer

@@ -1,0 +1,14 @@
+"""The most main memory that judging the case took, beyond what its process held before."""
+
+from __future__ import annotations
+
+from pytest_exportready.report.column import Column
+from pytest_exportready.report.run import TestResult
+
+
+def value(result: TestResult) -> float | None:
+    mib = result.readiness.peak_mib if result.readiness else 0.0
+    return mib * 2**20 if mib else None
+
+
+COLUMN = Column("peak memory", "memory", "bytes", value)

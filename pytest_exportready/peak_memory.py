@@ -37,7 +37,7 @@ class PeakMemory:
         cuda = _cuda()
         if cuda is None or not self._gpus:
             return 0.0
-        most = max(cuda.max_memory_allocated(index) - before for index, before in self._gpus.items())
+        most: int = max(cuda.max_memory_allocated(index) - before for index, before in self._gpus.items())
         return round(max(most, 0) / MIB, 1)
 
 

@@ -36,7 +36,7 @@ class Shard:
         usual = median(seconds.values()) if seconds else 1.0
         load = [(0.0, part) for part in range(1, self.of + 1)]
         mine = set()
-        for duration, nodeid in sorted(((-seconds.get(nodeid, usual), nodeid) for nodeid in set(nodeids))):
+        for duration, nodeid in sorted((-seconds.get(nodeid, usual), nodeid) for nodeid in set(nodeids)):
             taken, part = min(load)
             load[part - 1] = (taken - duration, part)
             if part == self.number:

@@ -42,7 +42,8 @@ class Trial:
     truth: the trained eager module in eval mode, before any wrapping or preparation: what the program must
     equal.
     program: set by the stage ``export``; shares no storage with the user's module. error: what torch.export
-    raised instead. reproducer: a Python file that fails alike, or ``# none: `` and why. together: seconds to wait for other ranks; 0 where they are not compared.
+    raised instead. reproducer: a Python file that fails alike, or ``# none: `` and why.
+    together: seconds to wait for other ranks; 0 where they are not compared.
     facts: what the running stage measured (plain JSON); reset before each stage.
     memory: where stages find what they compiled in earlier runs; None without one.
     """

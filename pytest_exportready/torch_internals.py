@@ -406,6 +406,13 @@ def custom_operator(name: str) -> Any:
     return known.get(name)
 
 
+def is_custom_operator(thing: object) -> bool:
+    """Whether ``thing`` is what ``torch.library.custom_op`` returns, a class that torch does not export to type
+    checkers."""
+    kind = _loaded("torch._library.custom_ops", "CustomOpDef")
+    return kind is not None and isinstance(thing, kind)
+
+
 def functions_of_operator(operator: Any) -> list[Callable[..., Any]]:
     """The Python functions behind a CustomOpDef, its own first; empty if unknown. They have no public name."""
     found = (getattr(operator, name, None) for name in ("_init_fn", "_abstract_fn"))

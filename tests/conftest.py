@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from browser import Browser, installed
 from user_project import Project
 
 pytest_plugins = ["pytester"]
@@ -30,3 +34,13 @@ def imported() -> None:
 @pytest.fixture
 def project(pytester: pytest.Pytester, imported: None) -> Project:
     return Project(pytester)
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    executable = installed()
+    if executable is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    browser = Browser(executable, tmp_path / "profile")
+    yield browser
+    browser.close()

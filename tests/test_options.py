@@ -65,7 +65,9 @@ def test_ini_twins(pytester: pytest.Pytester, name: str, text: str) -> None:
     (pytester.path / "j.xml").touch()
     got = options(pytester)
     kept = "read", pytester.path / "kept", 2 << 20
-    assert got == Options(True, pytester.path / "j.xml", pytester.path / "h.html", *kept, Shard(1, 3), pytester.path / "j.xml", "never")
+    assert got == Options(
+        True, pytester.path / "j.xml", pytester.path / "h.html", *kept, Shard(1, 3), pytester.path / "j.xml", "never"
+    )
     assert options(pytester, "--export-ready-reference-models=always").reference_models == "always"
 
 

@@ -306,3 +306,23 @@ def test_groups_and_functional_collectives(world: Any) -> None:
     internals.unregister_group("exportready/a_test/2")
     with pytest.raises(RuntimeError, match="exportready/a_test/2"):
         ops.all_reduce(x, "sum", "exportready/a_test/2")
+
+
+def test_operators_made_by_custom_op() -> None:
+    @torch.library.custom_op("internals::doubled", mutates_args=())
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    alone = internals.functions_of_operator(doubled)
+
+    @doubled.register_fake
+    def fake(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    assert internals.is_custom_operator(doubled)
+    assert not internals.is_custom_operator(torch.ops.aten.add)
+    assert internals.custom_operator("internals::doubled") is doubled
+    assert internals.custom_operator("aten::add") is None
+    assert len(alone) == 1
+    assert internals.functions_of_operator(doubled) == [*alone, fake]
+    assert internals.functions_of_operator(object()) == []

@@ -12,7 +12,9 @@ import torch
 from pytest_exportready.graph.nodes import operator_name
 
 # Arguments of ATen operators that hold sizes, by the names that their schemas have for them.
-_SIZES = frozenset({"size", "sizes", "shape", "repeats", "split_size", "split_sizes", "end", "length", "N", "dims"})
+_SIZES = frozenset(
+    {"size", "sizes", "shape", "repeats", "split_size", "split_sizes", "end", "length", "N", "n", "m", "dims"}
+)
 _SIZE_TYPES = ("SymInt", "int", "number")
 _VIEWS = ("aten::view", "aten::reshape", "aten::_unsafe_view", "aten::view_copy", "aten::_reshape_copy")
 

@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node, map_arg
 
 from pytest_exportready.dynamic_batch.numbers import makes_batch
 from pytest_exportready.dynamic_batch.readings import Reading, applied, is_view, keeps_rows, readings
+from pytest_exportready.dynamic_batch.recurrent import states_fit
 from pytest_exportready.dynamic_batch.refusal import FROM_SOURCE, NotBatchDynamic
 from pytest_exportready.dynamic_batch.rewriting import region
 from pytest_exportready.proof.pytree import flatten
@@ -118,6 +119,9 @@ def _of(node: Node, found: dict[Node, list[World]], batch: int, instead: int, di
     problem = "it gives sizes that are no multiples of the batch"
     for chosen, values in _joint(node.all_input_nodes, found):
         args, kwargs = map_arg(node.args, values.__getitem__), map_arg(node.kwargs, values.__getitem__)
+        if not states_fit(node, args, kwargs, instead):
+            problem = "its initial states are for another number of rows than its input"
+            continue
         factor = 0
         for reading in readings(node, batch, made):
             if factor and is_view(node) and reading and reading[0].factor > 1:

@@ -15,7 +15,10 @@ LEFT = "junit.xml"
 DOCTOR = "exportready.doctor"
 """What a machine leaves that is not fit to judge."""
 
-LEG = "exportready.leg"
+OURS = "exportready."
+"""How properties begin by which we tell nights and legs apart: an artifact does not set them."""
+
+LEG = f"{OURS}leg"
 """The property by which the comparison of nights tells the runners of a matrix apart."""
 
 SUITE = "exportready.legs"
@@ -48,7 +51,8 @@ def gather(legs: Sequence[Leg], artifacts: Path) -> Iterator[Gathered]:
         both = merged(run for _, run in runs)
         told = {LEG: runner, "channel": channel}
         lost = tuple(leg.name for leg, run in runs if any(result.classname == SUITE for result in run.results))
-        yield Gathered(channel, runner, replace(both, properties={**both.properties, **told}), lost)
+        kept = {key: value for key, value in both.properties.items() if not key.startswith(OURS)}
+        yield Gathered(channel, runner, replace(both, properties={**kept, **told}), lost)
 
 
 def _left_by(leg: Leg, path: Path) -> Run:
@@ -60,7 +64,7 @@ def _left_by(leg: Leg, path: Path) -> Run:
         run = read_junit(path)
     except JUnitError as error:
         return _without(leg, "infra", f"left a JUnit file that cannot be read: {error}")
-    if any(result.classname == DOCTOR for result in run.results):
+    if [result.classname for result in run.results] == [DOCTOR]:
         return run
     told = run.properties.get("shard", "")
     if leg.shard != "1/1" and told.split(" ")[0] != leg.shard:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +18,10 @@ SECONDS = 30
 BODY_LIMIT = 60_000
 """Characters; GitHub refuses a body of more than 65,536."""
 
-Done = Literal["opened", "updated", "closed", "nothing to do"]
+PAGE, PAGES = 100, 10
+"""Issues that GitHub gives at once at the most, and how often we ask for more."""
+
+Done = Literal["opened", "updated", "closed", "nothing to do", "left closed, as somebody has closed it"]
 
 
 class IssueError(Exception):
@@ -47,24 +51,38 @@ class Repository:
         """Bring the one open issue with our label to this state: open with this text while ``bad``, else closed.
 
         The label is what finds it, as only those who may triage set one. A verdict that has changed is a comment too,
-        so that it reaches who follows. Raises IssueError.
+        so that it reaches who follows. What a person has closed while it said the same as tonight stays closed:
+        we close with another title. Raises IssueError.
         """
         title, body = budget.line(title, 250), body[:BODY_LIMIT]
-        query = urllib.parse.urlencode({"state": "open", "labels": LABEL, "per_page": 1})
-        found = self._call("GET", f"/issues?{query}")
-        if not found:
+        found = next(self._issues("open"), None)
+        if found is None:
             if not bad:
                 return "nothing to do"
+            last = next(self._issues("closed"), None)
+            if last is not None and last.get("title") == title:
+                return "left closed, as somebody has closed it"
             self._call("POST", "/issues", {"title": title, "body": body, "labels": [LABEL]})
             return "opened"
-        issue = f"/issues/{int(found[0]['number'])}"
-        if found[0].get("title") != title:
+        issue = f"/issues/{found['number']}"
+        if found.get("title") != title:
             self._call("POST", f"{issue}/comments", {"body": body if not bad else title})
         if not bad:
             self._call("PATCH", issue, {"state": "closed", "state_reason": "completed", "title": title})
             return "closed"
         self._call("PATCH", issue, {"title": title, "body": body})
         return "updated"
+
+    def _issues(self, state: str) -> Iterator[dict[str, Any]]:
+        """Those with our label, the last changed first; GitHub lists pull requests among them. Raises IssueError."""
+        for page in range(1, PAGES + 1):
+            asked = {"state": state, "labels": LABEL, "sort": "updated", "per_page": PAGE, "page": page}
+            answer = self._call("GET", f"/issues?{urllib.parse.urlencode(asked)}")
+            if not isinstance(answer, list) or not all(_is_numbered(one) for one in answer):
+                raise IssueError(f"GET /issues of {self.name}: the answer is no list of issues")
+            yield from (one for one in answer if "pull_request" not in one)
+            if len(answer) < PAGE:
+                return
 
     def _call(self, method: str, path: str, data: dict[str, Any] | None = None) -> Any:
         request = urllib.request.Request(
@@ -85,5 +103,9 @@ class Repository:
         except urllib.error.HTTPError as error:
             told = error.read(2_000).decode("utf-8", "replace")
             raise IssueError(f"{asked}: {error.code} {error.reason}: {budget.line(told, 300)}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             raise IssueError(f"{asked}: {error}") from None
+
+
+def _is_numbered(one: Any) -> bool:
+    return isinstance(one, dict) and type(one.get("number")) is int

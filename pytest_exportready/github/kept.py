@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from pytest_exportready.github.gathered import Gathered
@@ -18,10 +18,14 @@ NIGHTS = 14
 
 
 def nights(history: Path, channel: str) -> list[Path]:
-    """The folders of a channel's nights, the last one last."""
+    """The folders of a channel's nights, the last one last; without those that a wrong clock has put into the future,
+    as each would stay the last for good.
+    """
     folder = history / channel
+    latest = (datetime.now(timezone.utc) + timedelta(days=1)).strftime(WHEN)
     found = folder.iterdir() if folder.is_dir() else ()
-    return sorted(path for path in found if path.is_dir() and re.fullmatch(r"\d{4}-\d\d-\d\dT\d{4}", path.name))
+    dated = (path for path in found if path.is_dir() and re.fullmatch(r"\d{4}-\d\d-\d\dT\d{4}", path.name))
+    return sorted(path for path in dated if path.name <= latest)
 
 
 def keep(gathered: list[Gathered], history: Path, now: datetime, limit: int = NIGHTS) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +115,15 @@ def read_plan(path: Path) -> list[Leg]:
     """The legs that ``matrix`` wrote. Raises PlanError."""
     data = _json(path)
     entries = data.get("include") if isinstance(data, dict) else None
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise PlanError(f"{path}: is no plan. Fix: write it with exportready plan")
     without_names = [{key: value for key, value in entry.items() if key != "name"} for entry in entries]
     legs = [_built(Leg, entry, f"{path}: leg {number}") for number, entry in enumerate(without_names, 1)]
     for leg in legs:
         if not re.fullmatch(r"[A-Za-z0-9._-]+", leg.name) or leg.name.startswith("."):
             raise PlanError(f"{path}: {leg.name!r} cannot be the name of a folder")
+    if len({leg.name for leg in legs}) < len(legs):
+        raise PlanError(f"{path}: two legs have the same name, and would leave their results in one place")
     return legs
 
 
@@ -153,7 +156,9 @@ def _problems(made: Any) -> Iterator[str]:
         elif field.type == "str":
             if not isinstance(value, str) or not (value or field.name == "times"):
                 yield f"{field.name}: accepted is text"
-        elif isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        elif field.type == "int" and (type(value) is not int or value < 0):
+            yield f"{field.name}: accepted is a whole number, 0 at the least"
+        elif field.type == "float" and not (type(value) in (int, float) and 0 <= value < inf):
             yield f"{field.name}: accepted is a number, 0 at the least"
     if isinstance(made, Leg):
         try:

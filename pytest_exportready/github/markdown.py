@@ -17,13 +17,6 @@ def code(text: str, limit: int = 300) -> str:
     return f"{fence}{space}{line}{space}{fence}"
 
 
-def block(text: str, language: str = "") -> str:
-    """``text`` as a fenced block that nothing inside it can end."""
-    longest = max(map(len, re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
-
-
 def fitted(parts: list[str], limit: int, left_out: str) -> str:
     """The leading ``parts`` that fit in ``limit`` bytes, and ``left_out`` where some do not; the first always."""
     kept: list[str] = []

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_exportready.github.annotations import LIMIT as ANNOTATIONS, command
-from pytest_exportready.github.markdown import block, code, fitted
+from pytest_exportready.github.markdown import code, fitted
 from pytest_exportready.nightly.commands import again
 from pytest_exportready.nightly.comparison import CauseRow, Comparison
 from pytest_exportready.nightly.results import told
 from pytest_exportready.nightly.state import State
+from pytest_exportready.report.fenced import fenced
 
 LIMIT = 60_000
 """Bytes. An issue holds 65,536 characters, a step's summary 1 MiB."""
@@ -75,4 +76,4 @@ def _cause(comparison: Comparison, row: CauseRow) -> Iterator[str]:
         yield f"- and {len(row.changes) - CELLS:,} more cells"
     first = row.changes[0].cell
     yield ""
-    yield block(again(first.nodeid, comparison.tonight.environment(first.leg).get("torch", "")), "sh")
+    yield fenced(again(first.nodeid, comparison.tonight.environment(first.leg).get("torch", "")), "sh")

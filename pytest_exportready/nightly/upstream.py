@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from pytest_exportready.nightly.commands import again, bisect
 from pytest_exportready.nightly.comparison import CauseRow, Comparison, counted
 from pytest_exportready.report import budget
+from pytest_exportready.report.fenced import fenced
 
 _SHOWN = ("torch", "torch.git_version", "python", "platform", "gpu", "driver")
 _TRACE = 6_000  # characters of the failure in full
@@ -25,21 +24,15 @@ def issue(comparison: Comparison, row: CauseRow) -> str:
         budget.line(f"[{stage}] {row.cause.message}", 120),
         f"{counted(len(row.changes), 'case')} stopped passing between two nights"
         f"{f': {row.because}' if row.because else ''}.",
-        _fenced(told),
+        fenced(told),
         "Run again:",
-        _fenced(again(change.cell.nodeid, now.get("torch", "")), "sh"),
+        fenced(again(change.cell.nodeid, now.get("torch", "")), "sh"),
     ]
     command = bisect("torch", was, now, change.cell.nodeid)
     if command:
-        parts += ["Between these commits of PyTorch:", _fenced(command, "sh")]
+        parts += ["Between these commits of PyTorch:", fenced(command, "sh")]
     if result and result.text:
-        parts += ["In full:", _fenced(budget.block(result.text, _TRACE))]
+        parts += ["In full:", fenced(budget.block(result.text, _TRACE))]
     versions = [(key, was.get(key, "-"), now[key]) for key in _SHOWN if key in now]
-    parts.append(_fenced("\n".join(f"{key}: {before} -> {after}" for key, before, after in versions)))
+    parts.append(fenced("\n".join(f"{key}: {before} -> {after}" for key, before, after in versions)))
     return "\n\n".join(parts)
-
-
-def _fenced(text: str, language: str = "") -> str:
-    longest = max(map(len, re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"

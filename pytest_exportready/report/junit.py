@@ -21,6 +21,7 @@ from pytest_exportready.report.collector import paused
 from pytest_exportready.report.files import write_atomically
 from pytest_exportready.report.logs import full_output, with_attachment, write_logs
 from pytest_exportready.report.run import Outcome, Run, TestResult, merged
+from pytest_exportready.report.shards import whole
 
 PREFIX = "exportready."
 FORM = f"{PREFIX}junit_form"
@@ -83,7 +84,7 @@ def read_junit(*paths: str | os.PathLike[str]) -> Run:
             runs.append(Run(results=(_unreadable(path, error),)))
     if len(broken) == len(runs):
         raise JUnitError("\n".join(map(str, broken)) or "no JUnit file was given")
-    return merged(runs)
+    return whole(merged(runs), runs)
 
 
 def _numbered(checked: Iterable[Checked]) -> dict[Checked, int]:

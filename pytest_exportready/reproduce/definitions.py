@@ -10,13 +10,11 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-import torch
-
 from pytest_exportready.reproduce import source
 from pytest_exportready.reproduce.origin import Unreproducible, imported, is_users
-from pytest_exportready.torch_internals import custom_operator, functions_of_operator
+from pytest_exportready.torch_internals import custom_operator, functions_of_operator, is_custom_operator
 
-_RESERVED = ("model", "args", "kwargs", "dynamic_shapes", "hollow", "torch")
+_RESERVED = ("model", "args", "kwargs", "dynamic_shapes", "hollow", "weight", "torch")
 _ALL = frozenset({"getattr", "vars", "__dict__", "asdict", "astuple", "fields", "replace", "__getstate__"})
 """What reads attributes without naming them."""
 
@@ -68,7 +66,7 @@ class Definitions:
             if found.module:
                 self.imports[f"import {found.module}"] = None
             return found.expression
-        if isinstance(thing, torch.library.CustomOpDef):
+        if is_custom_operator(thing):
             return self._operator(thing)
         if not isinstance(thing, (type, FunctionType)):
             raise Unreproducible(f"a {type(thing).__name__} has no name")
@@ -88,7 +86,7 @@ class Definitions:
                 self._collect(function, text)
         return name
 
-    def _annotations(self, function: FunctionType, text: str) -> None:
+    def _annotations(self, function: Callable[..., Any], text: str) -> None:
         known = source.around(function)
         for name in source.read_in_annotations(text):
             if isinstance(known.get(name), (ModuleType, type)):
@@ -147,8 +145,8 @@ class Definitions:
             line = f"import {value.__name__}" if value.__name__ == name else f"import {value.__name__} as {name}"
             if name != "torch" and self._is_new(name, value):
                 self.imports[line] = None
-        elif isinstance(value, (type, FunctionType, torch.library.CustomOpDef)) or inspect.isbuiltin(value):
-            expression = self.name_of(value, made=True)
+        elif isinstance(value, (type, FunctionType)) or inspect.isbuiltin(value) or is_custom_operator(value):
+            expression = self.name_of(value, made=source.calls(text, name))
             if expression != name and self._is_new(name, value):
                 self._step(f"{name} = {expression}")
         else:

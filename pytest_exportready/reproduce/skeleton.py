@@ -15,10 +15,11 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from pytest_exportready.reproduce import values
+from pytest_exportready.reproduce import source, values
 from pytest_exportready.reproduce.definitions import Definitions
 from pytest_exportready.reproduce.origin import Unreproducible, is_pythons, is_users
 from pytest_exportready.reproduce.statements import Statements
+from pytest_exportready.torch_internals import is_custom_operator
 
 _OF_EVERY_MODULE = frozenset(nn.Module().__dict__) - {"training"}
 _BARE = frozenset({"torch.nn.modules.module", "builtins", "typing", "abc"})
@@ -33,6 +34,10 @@ DEEPEST = 20
 """Values nested deeper than this are not written."""
 
 HOLLOW = '''\
+def weight(*shape, **options):
+    return torch.nn.Parameter(torch.ones(shape), **options)
+
+
 def hollow(kind, weights={}, /, **state):
     """An object of this class in this state, without running its __init__."""
     made = kind.__new__(kind)
@@ -84,7 +89,7 @@ class Skeleton:
         if isinstance(value, weakref.ref):
             self.definitions.imports["import weakref"] = None
             return f"weakref.ref({self.text(value())})"
-        if isinstance(value, (type, FunctionType, torch.library.CustomOpDef)) or inspect.isroutine(value):
+        if isinstance(value, (type, FunctionType)) or inspect.isroutine(value) or is_custom_operator(value):
             return self.definitions.name_of(value)
         found = values.written(self._finished(value), self.text, self.definitions.imports)
         return self._object(value) if found is None else found
@@ -99,7 +104,7 @@ class Skeleton:
 
     def _object(self, value: Any) -> str:
         kind = type(value)
-        own_form = kind.__reduce_ex__ is not object.__reduce_ex__ or kind.__reduce__ is not object.__reduce__
+        own_form = any(getattr(kind, name) is not getattr(object, name) for name in ("__reduce_ex__", "__reduce__"))
         if own_form or isinstance(value, BaseException) or is_pythons(kind.__module__):
             raise Unreproducible(f"a {kind.__module__}.{kind.__qualname__} cannot be written as source")
         name = self.definitions.name_of(kind)
@@ -128,6 +133,9 @@ class Skeleton:
 
     def _kept_state(self, owner: Any, state: dict[str, Any]) -> dict[str, Any]:
         """Without what nothing reads: it is not needed to fail alike, and may be nobody's business."""
+        if type(owner).__module__.startswith("torch.nn.modules."):
+            known = source.identifiers_of_module(type(owner).__module__)
+            return {key: value for key, value in state.items() if key in known or self.definitions.reads(key)}
         bases = [kind for kind in type(owner).__mro__ if kind.__module__ not in _BARE]
         if not all(is_users(kind.__module__) for kind in bases):
             return state
@@ -192,7 +200,10 @@ class Skeleton:
         dtype = "" if tensor.dtype == torch.float32 else f", dtype={tensor.dtype}"
         device = "" if tensor.device.type == "cpu" else f', device="{tensor.device}"'
         text = f"torch.{fill}({list(tensor.shape)}{dtype}{device})"
-        if parameter:
+        if parameter and text == f"torch.ones({list(tensor.shape)})":
+            given = [*map(str, tensor.shape), *([] if tensor.requires_grad else ["requires_grad=False"])]
+            text = f"weight({', '.join(given)})"
+        elif parameter:
             text = f"torch.nn.Parameter({text}{'' if tensor.requires_grad else ', requires_grad=False'})"
         variable = self._variable(tensor, "weight" if parameter else "tensor")
         self.statements.add(f"{variable} = {text}")

@@ -76,7 +76,7 @@ def without_init(source: str) -> str:
 
 
 def _first_line(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", ())
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
@@ -129,6 +129,12 @@ def read_in_annotations(source: str) -> list[str]:
     return sorted({name.id for node in found if node for name in ast.walk(node) if isinstance(name, ast.Name)})
 
 
+def calls(source: str, name: str) -> bool:
+    """Whether ``source`` calls what is called ``name``, as who makes an instance does."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return any(isinstance(node.func, ast.Name) and node.func.id == name for node in nodes)
+
+
 def _read(table: symtable.SymbolTable, outermost: bool = False) -> Iterator[str]:
     for symbol in table.get_symbols():
         if symbol.is_referenced() and (symbol.is_global() or (outermost and not symbol.is_assigned())):
@@ -174,3 +180,9 @@ def identifiers(source: str) -> frozenset[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.add(node.value)
     return frozenset(found)
+
+
+@functools.cache
+def identifiers_of_module(module: str) -> frozenset[str]:
+    """``identifiers`` of all that is in a module's file."""
+    return identifiers(inspect.getsource(sys.modules[module]))

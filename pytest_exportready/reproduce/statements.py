@@ -39,7 +39,7 @@ class Statements:
         self._lines[place] = line
 
     def text(self) -> str:
-        """All of them, without a variable that is used once."""
+        """All of them, without a variable that is used once. ``model`` is what the script is about: it stays."""
         uses = Counter(_WORD.findall("\n".join(self._lines)))
         values: dict[str, str] = {}
         text = ""
@@ -51,7 +51,7 @@ class Statements:
             name, _, value = line.partition(" = ")
             if number in self._sources:
                 text = f"{text.rstrip()}\n\n\n{line}\n\n\n"
-            elif name in self.variables and uses[name] == 2:
+            elif name != "model" and name in self.variables and uses[name] == 2:
                 values[name] = inline(value)
             else:
                 text += inline(line) + "\n"

@@ -27,6 +27,8 @@ def without_places(text: str) -> str:
     """``text`` with the last part of a path in place of the path, and without what the environment keeps secret."""
     for secret in _secrets():
         text = text.replace(secret, "...")
+    home = os.path.expanduser("~")
+    text = text.replace(home, "~") if len(home) > 1 else text
     return _PLACE.sub(lambda found: re.split(r"[/\\]", found[0])[-1], text)
 
 

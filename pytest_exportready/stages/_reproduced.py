@@ -29,7 +29,7 @@ def reproduced(trial: Trial, module: nn.Module, error: Exception) -> str:
         _fails_alike(text, error)
     except (Unreproducible, ProcessDied, LoaderGone, OSError) as reason:
         return f"{NONE}{reason}"
-    except Exception as reason:  # an attribute of the user's that raises when it is read
+    except (Exception, SystemExit) as reason:  # an attribute of the user's that raises when it is read
         return f"{NONE}{exception_text(reason)}"
     return text
 

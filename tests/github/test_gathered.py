@@ -118,3 +118,14 @@ def test_a_folder_that_is_in_no_plan_is_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / "planted").mkdir()
     (tmp_path / "planted" / "junit.xml").write_text("<testsuites>")
     assert all(one.run.state == "ready" for one in gather(legs(1), tmp_path))
+
+
+def test_an_artifact_does_not_say_which_leg_or_night_it_is(tmp_path: Path) -> None:
+    case = TestResult("t.py::test_a", "t", "test_a", readiness=RECORD)
+    claimed = {"exportready.leg": "h100x8", "exportready.compared": "1", "channel": "stable", "torch": "2"}
+    for leg in legs(1):
+        write_junit(Run((case,), claimed), tmp_path / leg.name / "junit.xml")
+    for one in gather(legs(1), tmp_path):
+        told = {key: value for key, value in one.run.properties.items() if key.startswith("exportready.")}
+        assert told == {"exportready.leg": one.runner}
+        assert one.run.properties["channel"] == one.channel

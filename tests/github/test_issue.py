@@ -18,6 +18,7 @@ class GitHub(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.issues: list[dict[str, Any]] = []
+        self.answer: Any = self.issues
         self.comments: list[tuple[int, str]] = []
         self.status = 200
 
@@ -45,10 +46,14 @@ class Handler(BaseHTTPRequestHandler):
         assert parts[:5] == ["", "repos", "me", "models", "issues"]
         issues = self.server.issues
         if self.command == "GET":
+            if self.server.answer is not issues:
+                return self.server.answer
             asked = parse_qs(url.query)
-            return [
+            fits = [
                 one for one in issues if one["state"] in asked["state"] and set(asked["labels"]) <= set(one["labels"])
             ]
+            first = (int(asked["page"][0]) - 1) * int(asked["per_page"][0])
+            return fits[first : first + int(asked["per_page"][0])]
         if len(parts) == 5:
             issues.append({"number": len(issues) + 1, "state": "open", "labels": [], **data})
             return issues[-1]
@@ -103,6 +108,33 @@ def test_an_issue_of_somebody_else_is_left_alone(repository: Repository, github:
     repository.tell(True, "Yes: 1 new cause", "ours")
     repository.tell(False, "No", "fixed")
     assert github.issues[0] == theirs
+
+
+def test_a_pull_request_with_the_label_is_no_issue_of_ours(repository: Repository, github: GitHub) -> None:
+    """GitHub lists pull requests as issues: more of them than a page holds, too."""
+    request = {"state": "open", "labels": [LABEL], "title": "Yes", "body": "theirs", "pull_request": {"url": "x"}}
+    github.issues += [{"number": number, **request} for number in range(1, 131)]
+    assert repository.tell(True, "Yes", "ours") == "opened"
+    assert repository.tell(True, "Yes", "more") == "updated"
+    assert github.issues[-1]["body"] == "more"
+    assert all(one["body"] == "theirs" and one["state"] == "open" for one in github.issues[:-1])
+
+
+def test_what_a_person_has_closed_is_opened_again_by_news_only(repository: Repository, github: GitHub) -> None:
+    repository.tell(True, "Can't tell: 12 cells did not run", "first")
+    github.issues[0]["state"] = "closed"
+    for _ in range(3):
+        assert repository.tell(True, "Can't tell: 12 cells did not run", "again").startswith("left closed")
+    assert len(github.issues) == 1
+    assert repository.tell(True, "Yes: 1 new cause", "news") == "opened"
+
+
+@pytest.mark.parametrize("answer", [None, {}, "x", 3, [None], [{}], [{"number": "1/../../x"}], [{"number": True}]])
+def test_an_answer_that_is_no_list_of_issues_is_told(repository: Repository, github: GitHub, answer: Any) -> None:
+    github.answer = answer
+    with pytest.raises(IssueError, match="GET /issues of me/models: the answer is no list of issues"):
+        repository.tell(True, "Yes", "x")
+    assert github.issues == []
 
 
 def test_what_is_too_long_is_cut(repository: Repository, github: GitHub) -> None:

@@ -70,3 +70,9 @@ def test_damage_tells_nothing_and_takes_nothing_with_it(tmp_path: Path) -> None:
     (tmp_path / "nightly" / "2026-11-04T0317").write_text("a file")
     assert last_good(tmp_path) == "2.16.0.dev1"
     assert times(tmp_path, "nightly", "cpu") == "nightly/2026-11-02T0317/cpu.xml"
+
+
+def test_a_night_of_a_wrong_clock_is_never_the_last(tmp_path: Path) -> None:
+    for name in ("2999-01-01T0000", "2026-11-01T0000"):
+        (tmp_path / "nightly" / name).mkdir(parents=True)
+    assert [path.name for path in nights(tmp_path, "nightly")] == ["2026-11-01T0000"]

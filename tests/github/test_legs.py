@@ -55,8 +55,8 @@ def test_the_plan_reads_back_what_the_matrix_says(tmp_path: Path) -> None:
         pytest.param([{**CPU, "gpu_count": 1}], "runner 1: got an unexpected keyword argument 'gpu_count'", id="key"),
         pytest.param([{**CPU, "labels": "gpu"}], "runner 1: labels: accepted is a list of text", id="labels"),
         pytest.param([{**CPU, "labels": []}], "runner 1: labels: accepted is a list of text", id="no labels"),
-        pytest.param([{**CPU, "gpus": True}], "runner 1: gpus: accepted is a number", id="bool"),
-        pytest.param([{**CPU, "gpus": -1}], "runner 1: gpus: accepted is a number", id="negative"),
+        pytest.param([{**CPU, "gpus": True}], "runner 1: gpus: accepted is a whole number", id="bool"),
+        pytest.param([{**CPU, "gpus": -1}], "runner 1: gpus: accepted is a whole number", id="negative"),
         pytest.param([{**CPU, "cuda": ""}], "runner 1: cuda: accepted is text", id="empty text"),
         pytest.param([CPU, CPU], "two runners are cpu", id="twice"),
     ],
@@ -81,8 +81,21 @@ def test_a_plan_cannot_name_a_folder_elsewhere(tmp_path: Path, name: str) -> Non
         read_plan(tmp_path / "plan.json")
 
 
-@pytest.mark.parametrize("data", ["[]", "{}", '{"include": [1]}', '{"include": [{}]}', "nonsense"])
+@pytest.mark.parametrize("data", ["[]", "{}", '{"include": []}', '{"include": [1]}', '{"include": [{}]}', "nonsense"])
 def test_what_is_no_plan_is_told(tmp_path: Path, data: str) -> None:
     (tmp_path / "plan.json").write_text(data)
     with pytest.raises(PlanError, match=r"plan\.json: "):
+        read_plan(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize(("key", "value"), [("gpus", 1.5), ("gpus", True), ("memory_gib", float("nan"))])
+def test_numbers_are_what_a_machine_can_have(tmp_path: Path, key: str, value: object) -> None:
+    with pytest.raises(PlanError, match=rf"runner 1: {key}: accepted is a (whole )?number"):
+        runners(tmp_path, [{**H100, key: value}])
+
+
+def test_two_legs_of_one_name_are_refused(tmp_path: Path) -> None:
+    leg = planned(runners(tmp_path, [CPU]), [STABLE], 1)
+    (tmp_path / "plan.json").write_text(matrix([*leg, *leg]))
+    with pytest.raises(PlanError, match="two legs have the same name"):
         read_plan(tmp_path / "plan.json")

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from pytest_exportready.github.markdown import block, code, fitted
+from pytest_exportready.github.markdown import code, fitted
+from pytest_exportready.report.fenced import fenced
 
 HOSTILE = [
     "@everyone",
@@ -39,7 +40,7 @@ def test_nothing_is_no_span() -> None:
 
 @pytest.mark.parametrize("text", [*HOSTILE, "a\n```\nb\n````\n"])
 def test_a_block_ends_where_it_should(text: str) -> None:
-    first, *_, last = block(text).splitlines()
+    first, *_, last = fenced(text).splitlines()
     assert first == last
     assert first not in text.splitlines()
 

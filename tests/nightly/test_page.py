@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from browser import Browser
 from nights import compared, failed, night, other, passed
 
 from pytest_exportready.finding import Finding
@@ -168,33 +168,14 @@ def test_many_cells_make_no_large_page() -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "light")])
-def test_in_a_browser_nothing_runs_and_all_fits(morning: Comparison, width: int, scheme: str, tmp_path: Path) -> None:
-    browser = _browser(tmp_path)
-    try:
-        for number, comparison in enumerate((morning, *map(hostile, HOSTILE))):
-            path = tmp_path / f"{number}.html"
-            write_page(comparison, path, "cp tonight last")
-            browser.open(path.as_uri(), width=width, scheme=scheme)
-            browser.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
-            assert browser.evaluate("window.ran") is None
-            assert browser.evaluate("document.documentElement.scrollWidth") <= width
-            assert browser.called("Log.entryAdded") == []
-    finally:
-        browser.close()
-
-
-def _browser(folder: Path):  # type: ignore[no-untyped-def]
-    import importlib.util
-    import shutil
-
-    there = Path(__file__).parents[1] / "report" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("browsers", there)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["browsers"] = module
-    spec.loader.exec_module(module)
-    executable = next((found for found in map(shutil.which, module.NAMES) if found), None)
-    if executable is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    return module.Browser(executable, folder / "profile")
+def test_in_a_browser_nothing_runs_and_all_fits(
+    morning: Comparison, width: int, scheme: str, tmp_path: Path, browser: Browser
+) -> None:
+    for number, comparison in enumerate((morning, *map(hostile, HOSTILE))):
+        path = tmp_path / f"{number}.html"
+        write_page(comparison, path, "cp tonight last")
+        browser.open(path.as_uri(), width=width, scheme=scheme)
+        browser.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+        assert browser.evaluate("window.ran") is None
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.called("Log.entryAdded") == []

@@ -17,7 +17,7 @@ from pytest_exportready.report.html import page, write_html
 from pytest_exportready.report.run import Run, TestResult
 
 if TYPE_CHECKING:
-    from conftest import Browser
+    from browser import Browser
 
 
 class Outline(HTMLParser):

@@ -109,17 +109,17 @@ class Raises(Branching):
         return super().__getattr__(name)
 
 
-class Stopping(Branching):
-    """What is read of it ends the session, when it is let."""
+class Ends(Branching):
+    """What is read of it to write it down ends the session, when it is let."""
 
     def __init__(self) -> None:
         super().__init__(4)
-        self.value = Odd()
+        self.width = 4
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_fields", "__wrapped__", "__slots__"):
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__dict__" and sys._getframe(1).f_globals["__name__"].endswith("reproduce.skeleton"):
             raise SystemExit(3)
-        return super().__getattr__(name)
+        return super().__getattribute__(name)
 
 
 def hooked() -> nn.Module:
@@ -143,6 +143,7 @@ def same_name() -> nn.Module:
         pytest.param(lambda: Shows(environ), r"model\.value: a os\._Environ cannot be written", id="environment"),
         pytest.param(lambda: Shows(eval("lambda x: x")), r"model\.value: a lambda .* has no source", id="evaluated"),
         pytest.param(lambda: Holds(open), "", id="builtin is fine"),
+        pytest.param(Ends, "SystemExit: 3", id="ends the process"),
         pytest.param(hooked, r"model\.inner has a hook: Hook was made at run time", id="hooks"),
         pytest.param(same_name, "two different things are called Branching", id="names"),
         pytest.param(

@@ -33,7 +33,7 @@ MASK = torch.zeros(4)
 SEEN: list[int] = []
 REGISTRY: dict[str, type[nn.Module]] = {}
 ACTIVATIONS: dict[str, Callable[..., Any]] = {"relu": F.relu, "square": lambda x: x * x, "half": lambda x: x / 2}
-Point = collections.namedtuple("Point", "x y")  # noqa: PYI024 (as users write it)
+Point = collections.namedtuple("Point", "x y")
 
 
 def logged(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,29 @@
+"""Whether the initial states of a recurrent operator are for as many rows as its input.
+
+``aten::lstm`` and its like do not check that, and their kernels read past the end of states for fewer rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from pytest_exportready.dynamic_batch.rows import Rows, rows_of
+from pytest_exportready.graph.effects import schema_of
+from pytest_exportready.proof.pytree import flatten
+
+_STATES = ("hx", "hx_", "cx_")
+
+
+def states_fit(node: torch.fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any], stand_in: int) -> bool:
+    """``args`` and ``kwargs``: what ``node`` is given at the batch ``stand_in``, which divides no other size."""
+    schema = schema_of(node)
+    named = {declared.name for declared in schema.arguments} if schema is not None else set()
+    if "input" not in named or not named & set(_STATES):
+        return True
+    given = {**dict(zip((declared.name for declared in schema.arguments), args, strict=False)), **kwargs}
+    batched = any(size % stand_in == 0 for size in given["input"].shape)
+    states = [state for name in _STATES for state in flatten(given.get(name))[0] if isinstance(state, torch.Tensor)]
+    return all(rows_of(state, stand_in) == (Rows(state.dim() - 2, 1) if batched else None) for state in states)

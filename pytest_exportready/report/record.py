@@ -68,7 +68,7 @@ def fitted(readiness: Readiness) -> tuple[Readiness, int]:
         seconds=budget.seconds(readiness.seconds),
         reproducer=_clean_reproducer(readiness.reproducer),
     )
-    if len(to_text(clean)) <= RECORD_LIMIT:
+    if _at_most(clean) <= RECORD_LIMIT or len(to_text(clean)) <= RECORD_LIMIT:
         return clean, 0
     bare = replace(clean, findings=())
     if len(to_text(bare)) > RECORD_LIMIT // 2:
@@ -83,6 +83,27 @@ def fitted(readiness: Readiness) -> tuple[Readiness, int]:
             break
         kept.append(finding)
     return replace(bare, findings=tuple(kept)), len(clean.findings) - len(kept)
+
+
+def _at_most(clean: Readiness) -> int:
+    """What ``to_text`` cannot be longer than, without writing it; more than RECORD_LIMIT when that is not known."""
+    numbers = (int, float, bool, type(None))
+    if not all(type(value) in numbers for stage in clean.stages for value in stage.facts.values()):
+        return RECORD_LIMIT + 1
+    texts = [clean.case, clean.scenario, clean.reproducer, *clean.prepared]
+    for finding in clean.findings:
+        texts += (finding.where, finding.message, finding.fix, finding.file)
+        texts += (finding.name, finding.stage, finding.ignored)
+    for stage in clean.stages:
+        texts += (stage.name, stage.reason, *stage.facts)
+    facts = sum(len(stage.facts) for stage in clean.stages)
+    parts = 400 * (1 + len(clean.stages) + len(clean.findings) + len(clean.checked)) + 40 * facts
+    return parts + 2 * sum(map(len, texts)) + 2 * _length(clean.checked)  # a quote or backslash is two characters
+
+
+@lru_cache(maxsize=256)
+def _length(checked: tuple[tuple[str, str], ...]) -> int:
+    return sum(len(code) + len(title) for code, title in checked)
 
 
 @lru_cache(maxsize=256)
@@ -125,8 +146,12 @@ def _compact(data: Any) -> str:
 
 
 def _lean(part: Readiness | StageResult | Finding) -> dict[str, Any]:
-    values = ((name, default, getattr(part, name)) for name, default in _DEFAULTS[type(part)])
-    return {name: value for name, default, value in values if value != default and value != {} and value != ()}
+    values = vars(part)
+    return {
+        name: value
+        for name, default in _DEFAULTS[type(part)]
+        if (value := values[name]) != default and value != {} and value != ()
+    }
 
 
 def _built(cls: type[T], data: Any) -> T:

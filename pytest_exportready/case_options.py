@@ -38,7 +38,7 @@ class CaseOptions:
     budget: Mapping[str, float] = field(default_factory=dict)
 
 
-LOWERINGS = ("decompose", "aotinductor", "onnx")  # stages that run where ``lower`` names them
+LOWERINGS = ("decompose", "aotinductor", "onnx", "executorch")  # stages that run where ``lower`` names them
 BUDGETS = ("seconds", "mib", "nodes")
 ALWAYS = ("train", "inspect", "ranks")  # stages that run whatever ``stages`` asks for, the last where there are several
 
@@ -79,7 +79,8 @@ def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F
     stages: run these stages (and those they need) only.
     ignore: codes such as ``["ER305"]`` that do not count, with a ``reason``.
     xfail_stage: the stage at which this case is known to fail, with a ``reason``; passing it is a failure.
-    lower: what the program must also be lowered to and agree as: ``["decompose", "aotinductor", "onnx"]``.
+    lower: what the program must also be lowered to and agree as: ``["decompose", "aotinductor", "onnx",
+    "executorch"]``.
     budget: the most that the export may cost, any of ``{"seconds": ..., "mib": ..., "nodes": ...}``: seconds of
     torch.export, MiB of the saved program, nodes of its graph.
     """

@@ -17,7 +17,7 @@ _NOT_USERS = tuple(str(folder) + os.sep for folder in (Path(__file__).parent, Pa
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/](?P<package>[^\\/]+)")
 _OURS = "exportready_fixtures"
-_TOOLS = {"_pytest", "mpmath", "numpy", "pluggy", "pytest", "sympy"}
+_TOOLS = {"_pytest", "executorch", "mpmath", "numpy", "pluggy", "pytest", "sympy"}
 _SOURCE = re.compile(r'File "([^"<>]+)", line (\d+), in ')
 
 

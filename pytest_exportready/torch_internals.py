@@ -417,3 +417,22 @@ def functions_of_operator(operator: Any) -> list[Callable[..., Any]]:
     """The Python functions behind a CustomOpDef, its own first; empty if unknown. They have no public name."""
     found = (getattr(operator, name, None) for name in ("_init_fn", "_abstract_fn"))
     return [function for function in found if function is not None]
+
+
+def without_bound(program: ExportedProgram) -> set[str]:
+    """The names of the sizes of ``program`` that have no upper bound. torch has no public name for infinity."""
+    return {str(size) for size, span in program.range_constraints.items() if span.upper > sys.maxsize // 2}
+
+
+def bound_sizes(program: ExportedProgram, most: Mapping[str, int]) -> None:
+    """Give each size that ``most`` names this upper bound, in ``program`` itself.
+
+    What lowers a program asks the ShapeEnv of its fake tensors; in public, only a new export from the module sets it.
+    """
+    values = (node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder")
+    sizes = (size for value in values for size in getattr(value, "shape", ()) if isinstance(size, torch.SymInt))
+    environment = next((size.node.shape_env for size in sizes), None)
+    for size, span in list(program.range_constraints.items()):
+        if environment is not None and str(size) in most:
+            bounded = type(span)(span.lower, most[str(size)])
+            program.range_constraints[size] = environment.var_to_range[size] = bounded

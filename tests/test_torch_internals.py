@@ -326,3 +326,21 @@ def test_operators_made_by_custom_op() -> None:
     assert len(alone) == 1
     assert internals.functions_of_operator(doubled) == [*alone, fake]
     assert internals.functions_of_operator(object()) == []
+
+
+def test_sizes_get_an_upper_bound() -> None:
+    """Every supported torch keeps the range of a size both in the program and in its ShapeEnv."""
+    shapes = ({0: torch.export.Dim("rows", min=1), 1: torch.export.Dim("columns", max=9)},)
+    program = torch.export.export(torch.nn.ReLU(), (torch.ones(2, 3),), dynamic_shapes=shapes)
+    (rows,) = internals.without_bound(program)
+    internals.bound_sizes(program, {rows: 6})
+    assert internals.without_bound(program) == set()
+    assert {(str(size) == rows, int(span.upper)) for size, span in program.range_constraints.items()} == {
+        (True, 6),
+        (False, 9),
+    }
+    value = next(iter(program.graph.nodes)).meta["val"]
+    assert int(value.shape[0].node.shape_env.var_to_range[value.shape[0].node.expr].upper) == 6
+    static = torch.export.export(torch.nn.ReLU(), (torch.ones(2),))
+    internals.bound_sizes(static, {"s0": 1})
+    assert internals.without_bound(static) == set()

@@ -27,9 +27,12 @@ SIZES = (1, 2, 7, 16)  # at which the result is held against the original
 def make_batch_dynamic(exported_program: ExportedProgram, batch_dim: int = 0) -> ExportedProgram:
     """A program for every batch size (1 and up) from one that was exported, without dynamic shapes, at a single size.
 
-    It needs no source: a program loaded from a ``.pt2`` will do, if its example inputs were saved with it. The batch is
-    the size of dimension ``batch_dim`` of the first input that has one, and of every input that has the same. Sizes
-    in the graph that stem from it are made from the input; the result is exported anew and held, at 1, 2, 7 and 16
+    A program loaded from a ``.pt2`` will do, if its example inputs were saved with it. Where the lines that its nodes
+    name can be read, a branch on the size of the batch is seen and refused; where they cannot, on another machine or
+    without stack traces, nothing in the graph tells of a branch that was not taken: adapt it where its source is.
+
+    The batch is the size of dimension ``batch_dim`` of the first input that has one, and of every input that has the
+    same. Sizes in the graph that stem from it are made from the input; the result is exported anew and held, at 1, 2, 7 and 16
     rows, against the original program run on as many rows at a time as it was made for. Weights are shared with
     ``exported_program``, which stays as it is.
 

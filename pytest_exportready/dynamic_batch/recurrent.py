@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.dynamic_batch.rows import Rows, rows_of
 from pytest_exportready.graph.effects import schema_of
 from pytest_exportready.proof.pytree import flatten
 
@@ -24,6 +23,10 @@ def states_fit(node: torch.fx.Node, args: Sequence[Any], kwargs: Mapping[str, An
     if "input" not in named or not named & set(_STATES):
         return True
     given = {**dict(zip((declared.name for declared in schema.arguments), args, strict=False)), **kwargs}
-    batched = any(size % stand_in == 0 for size in given["input"].shape)
+    batched = bool(_batched(given["input"], stand_in))
     states = [state for name in _STATES for state in flatten(given.get(name))[0] if isinstance(state, torch.Tensor)]
-    return all(rows_of(state, stand_in) == (Rows(state.dim() - 2, 1) if batched else None) for state in states)
+    return all(_batched(state, stand_in) == ([state.dim() - 2] if batched else []) for state in states)
+
+
+def _batched(tensor: torch.Tensor, stand_in: int) -> list[int]:
+    return [dim for dim, size in enumerate(tensor.shape) if size and size % stand_in == 0]

@@ -1,4 +1,4 @@
-"""Modules for the batch adapter by an author who had not seen it: each with inputs for any batch, and the batch to export at."""
+"""Modules for the batch adapter by an author who had not seen it, with inputs for any batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Written:
     name: str
     forward: Callable[..., Any]
     inputs: Callable[[int], tuple[Any, ...]]
-    at: int
+    at: int  # the batch of the export
     layers: Callable[[], Mapping[str, nn.Module]]
     batch_dim: int
 

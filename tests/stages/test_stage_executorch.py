@@ -1,0 +1,135 @@
+"""ExecuTorch: what lowers agrees in its runtime; what does not is named; without the extra the stage is skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from pytest_exportready.case import ExportCase
+from pytest_exportready.case_options import CaseOptions
+from pytest_exportready.finding import Finding
+from pytest_exportready.proof.truth import Truth
+from pytest_exportready.stage import SkipStage, StageInfrastructure, Trial
+from pytest_exportready.stages import executorch
+from pytest_exportready.stages.executorch import STAGE
+
+X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def extra() -> None:
+    pytest.importorskip("executorch")
+
+
+class Net(nn.Module):
+    def __init__(self, then: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.linear, self.then = nn.Linear(4, 3), then
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, *, scale: float = 2.0) -> Any:
+        y = self.linear(x) * scale
+        return self.then(y if mask is None else y * mask)
+
+
+def exported(then: Callable[[Tensor], Any], x: Tensor = X, most: int | None = 64, **kwargs: Any) -> Trial:
+    net = Net(then).eval()
+    trial = Trial(ExportCase(net, (x,), kwargs), CaseOptions(), "non-strict", Truth(net))
+    shapes = {"x": {0: Dim("batch", min=1, max=most)}, **dict.fromkeys(kwargs)}
+    trial.program = torch.export.export(net, (x,), kwargs, dynamic_shapes=shapes)
+    return trial
+
+
+def found(trial: Trial) -> list[Finding]:
+    return list(STAGE.run(trial))
+
+
+def test_asked() -> None:
+    case = ExportCase(nn.Identity(), (X,))
+    assert STAGE.asked(case, CaseOptions(lower=("executorch",)))
+    assert not STAGE.asked(case, CaseOptions(lower=("onnx",)))
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what to install."""
+    monkeypatch.setattr(executorch, "find_spec", lambda name: None)
+    with pytest.raises(SkipStage, match=r"no executorch: pip install 'pytest-exportready\[executorch\]'"):
+        found(exported(torch.relu))
+
+
+def test_a_broken_extra_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was built for another torch."""
+
+    def broken(name: str) -> None:
+        raise ImportError("_portable_lib.so: undefined symbol")
+
+    monkeypatch.setattr(executorch, "find_spec", lambda name: object())
+    monkeypatch.setattr(executorch.importlib, "import_module", broken)
+    with pytest.raises(StageInfrastructure, match="ImportError: _portable_lib"):
+        found(exported(torch.relu))
+
+
+@pytest.mark.usefixtures("extra")
+@pytest.mark.parametrize(
+    ("then", "kwargs"),
+    [
+        (lambda y: {"b": y.softmax(-1), "none": None, "a": (y + 1,)}, {}),
+        (lambda y: (y, y.shape[0]), {"scale": 3.0}),
+        (lambda y: (y * 10).long().sum(-1), {"mask": torch.tensor([0.0, 1.0, 1.0])}),
+    ],
+)
+def test_agrees(then: Callable[[Tensor], Any], kwargs: dict[str, Any]) -> None:
+    """Dicts, None, sizes, integers; masks and numbers as inputs; two sizes each."""
+    trial = exported(then, **kwargs)
+    assert found(trial) == []
+    assert trial.facts["compared"] == 2
+    assert trial.facts["bytes"] > 0
+
+
+@pytest.mark.usefixtures("extra")
+def test_channels_last() -> None:
+    net, x = nn.Conv2d(3, 4, 3).eval(), torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    trial = Trial(ExportCase(net, (x,)), CaseOptions(), "non-strict", Truth(net))
+    trial.program = torch.export.export(net, (x,))
+    assert found(trial) == []
+
+
+def test_an_example_that_is_not_contiguous(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runtime would not run the program that was exported for such strides."""
+    monkeypatch.setattr(executorch, "find_spec", lambda name: object())
+    (finding,) = found(exported(torch.relu, X.t().contiguous().t()))
+    assert (finding.code, finding.where) == ("ER673", "x")
+    assert "neither contiguous nor channels_last" in finding.message
+
+
+@pytest.mark.usefixtures("extra")
+def test_a_size_without_bound() -> None:
+    """It agrees at a larger size than the example's; that ExecuTorch itself would not take that is told."""
+    trial = exported(torch.relu, most=None)
+    (finding,) = found(trial)
+    assert trial.facts["compared"] == 2
+    assert not finding.blocks
+    assert (finding.code, finding.where) == ("ER673", "x")
+    assert "dimension 0 has no upper bound" in finding.message
+    assert "takes 3 at the most" in finding.message
+
+
+@pytest.mark.usefixtures("extra")
+def test_an_operator_without_a_kernel() -> None:
+    """It and its line are named."""
+    (finding,) = found(exported(torch.linalg.svdvals))
+    assert "_linalg_svd" in finding.message
+    assert finding.file == __file__
+
+
+@pytest.mark.usefixtures("extra")
+def test_wrong_numbers_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = executorch._run
+    wrong = lambda path, calls: [[y * 1.001 for y in leaves] for leaves in run(path, calls)]  # noqa: E731
+    monkeypatch.setattr(executorch, "_run", wrong)
+    (finding,) = found(exported(torch.relu))
+    assert "the program in ExecuTorch (non-strict) and the trained module disagree" in finding.message

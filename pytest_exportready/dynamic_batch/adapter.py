@@ -32,9 +32,9 @@ def make_batch_dynamic(exported_program: ExportedProgram, batch_dim: int = 0) ->
     without stack traces, nothing in the graph tells of a branch that was not taken: adapt it where its source is.
 
     The batch is the size of dimension ``batch_dim`` of the first input that has one, and of every input that has the
-    same. Sizes in the graph that stem from it are made from the input; the result is exported anew and held, at 1, 2, 7 and 16
-    rows, against the original program run on as many rows at a time as it was made for. Weights are shared with
-    ``exported_program``, which stays as it is.
+    same. Sizes in the graph that stem from it are made from the input; the result is exported anew and held, at 1, 2,
+    7 and 16 rows, against the original program run on as many rows at a time as it was made for. Weights are shared
+    with ``exported_program``, which stays as it is.
 
     Raises NotBatchDynamic, naming node and line, for what cannot be proved: rows that influence each other, Python
     numbers and branches that stem from the batch, state that is written, random numbers.

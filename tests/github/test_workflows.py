@@ -58,7 +58,11 @@ def test_no_fork_reaches_a_machine_of_ours(path: Path) -> None:
     if path.name in SELF_HOSTED:
         assert set(triggers) <= {"schedule", "workflow_dispatch", "push"}
         assert all("github.repository ==" in job["if"] for job in jobs(path))
-    elif path.name != "export-ready.yml":
+    elif path.name == "export-ready.yml":
+        plan, *others = jobs(path)
+        assert "!startsWith(github.event_name, 'pull_request')" in plan["if"]
+        assert all("plan" in job["needs"] for job in others)
+    else:
         assert all(
             "self-hosted" not in str(job["runs-on"]) and "matrix" not in str(job["runs-on"]) for job in jobs(path)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,16 @@ from user_project import Project
 
 pytest_plugins = ["pytester"]
 collect_ignore = ["benchmarks"]
+
+
+TORCH_SEED = 67280421310721  # what torch starts with: a test that imports it first has the same numbers
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Random weights are the same in whatever order the tests run."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(TORCH_SEED)
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:

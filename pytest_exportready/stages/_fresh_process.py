@@ -4,7 +4,6 @@ needed."""
 from __future__ import annotations
 
 import atexit
-import faulthandler
 import json
 import os
 import selectors
@@ -12,19 +11,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pytest_exportready.stages._child import ProcessDied, TookTooLong, ending
+
 START_LIMIT = 180.0  # seconds for a process to import torch on a loaded machine
-_DONE = b"\0done"
 _START = "from pytest_exportready.stages._loader import main; main()"
-
-
-class ProcessDied(Exception):
-    """The child ended without a result; the message says how."""
 
 
 class LoaderGone(Exception):
@@ -59,18 +53,17 @@ class Loader:
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The reply to ``request``.
 
-        Raises ProcessDied when its child crashed or took longer than ``seconds``, LoaderGone when there is
-        no loader.
+        Raises ProcessDied when its child crashed, TookTooLong after ``seconds``, LoaderGone when there is no loader.
         """
         try:
             ended = self._exchange(request, seconds)
         except LoaderGone:
             ended = self._exchange(request, seconds)  # somebody killed it since the last request
         if ended["late"]:
-            raise ProcessDied(f"loading and running took longer than {seconds:.0f} s")
+            raise TookTooLong(f"loading and running took longer than {seconds:.0f} s")
         reply = Path(request["reply"])
         if not reply.exists():
-            raise ProcessDied(f"the loading process ended with {_ending(ended['exit'])} and without a result")
+            raise ProcessDied(f"the loading process ended with {ending(ended['exit'])} and without a result")
         return dict(json.loads(reply.read_text(encoding="utf-8")))
 
     def _exchange(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -125,54 +118,3 @@ class Loader:
 
 
 LOADER = Loader()
-
-
-def in_child(work: Callable[[], None], seconds: float) -> None:
-    """Run ``work`` in a forked child, where a crash of native code hurts nobody.
-
-    Raises ProcessDied when it crashes, ends without a word or takes longer than ``seconds``, RuntimeError
-    with the text of what it raised.
-    """
-    reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: the child starts none
-        child = os.fork()
-    if child == 0:
-        _child(work, reading, writing)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe, selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        late = not selector.select(seconds)
-        if late:
-            os.kill(child, signal.SIGKILL)
-        said = pipe.read()
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if late:
-        raise ProcessDied(f"it took longer than {seconds:.0f} s")
-    if said == _DONE:
-        return
-    if said:
-        raise RuntimeError(said.decode(errors="replace"))
-    raise ProcessDied(f"the process ended with {_ending(code)}")
-
-
-def _child(work: Callable[[], None], reading: int, writing: int) -> None:
-    code = 1
-    try:
-        import torch
-
-        faulthandler.disable()  # a crash here is told as a finding
-        os.close(reading)
-        torch.set_num_threads(1)  # the threads of the parent's pool do not exist here
-        work()
-        os.write(writing, _DONE)
-        code = 0
-    except BaseException as error:
-        os.write(writing, f"{type(error).__name__}: {error}".encode(errors="replace")[:4000])
-    finally:
-        os._exit(code)
-
-
-def _ending(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -25,8 +25,8 @@ from pytest_exportready.proof.reference import no_further_from_float64
 from pytest_exportready.proof.tolerance import Comparison, Tolerance, compare
 from pytest_exportready.proof.truth import Call
 from pytest_exportready.proof.variation import resized
-from pytest_exportready.stage import Trial
-from pytest_exportready.stages._fresh_process import ProcessDied, in_child
+from pytest_exportready.stage import StageInfrastructure, Trial
+from pytest_exportready.stages._child import ProcessDied, TookTooLong, in_child
 from pytest_exportready.stages._rehearsal import rehearse
 from pytest_exportready.stages.parity import summary, tolerance_of
 from pytest_exportready.text import exception_text
@@ -97,13 +97,15 @@ def prove(
 
 def apart(work: Callable[[], None]) -> None:
     """Run ``work`` quietly in a forked child, where a crash of compiled code and what it sets hurt nobody; here where
-    CUDA is in use, which a forked child cannot. Raises LoweringFailed.
+    CUDA is in use, which a forked child cannot. Raises LoweringFailed, StageInfrastructure after SECONDS.
     """
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return quietly(work)
     rehearse()
     try:
         in_child(lambda: quietly(work), SECONDS)
+    except TookTooLong as error:
+        raise StageInfrastructure(f"{error}: run it on a faster machine, or leave it out of lower=") from error
     except ProcessDied as error:
         raise LoweringFailed(str(error)) from error
     except RuntimeError as error:

@@ -12,7 +12,8 @@ from pytest_exportready.proof.dynamic import by_name, dynamic_shapes
 from pytest_exportready.reproduce.origin import Unreproducible
 from pytest_exportready.reproduce.script import script
 from pytest_exportready.stage import Trial
-from pytest_exportready.stages._fresh_process import LOADER, LoaderGone, ProcessDied
+from pytest_exportready.stages._child import ProcessDied
+from pytest_exportready.stages._fresh_process import LOADER, LoaderGone
 from pytest_exportready.text import exception_text
 
 SECONDS = 30.0

@@ -17,7 +17,8 @@ from pytest_exportready.proof.pytree import classes_of, distinct, flatten, named
 from pytest_exportready.proof.tolerance import compare
 from pytest_exportready.proof.truth import Call
 from pytest_exportready.stage import Stage, StageInfrastructure, Trial
-from pytest_exportready.stages._fresh_process import LOADER, LoaderGone, ProcessDied, in_child
+from pytest_exportready.stages._child import ProcessDied, TookTooLong, in_child
+from pytest_exportready.stages._fresh_process import LOADER, LoaderGone
 from pytest_exportready.stages._rehearsal import rehearse
 from pytest_exportready.stages.parity import summary, tolerance_of
 from pytest_exportready.text import plain, without_tensors
@@ -61,6 +62,8 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
     path = folder / "program.pt2"
     try:
         _save(program, path)
+    except TookTooLong as error:
+        raise StageInfrastructure(f"saving the program: {error}: run it on a faster machine") from error
     except (RuntimeError, OSError, ProcessDied) as error:
         text = without_tensors(str(error))
         if isinstance(error, OSError) or _NO_ROOM.search(text):
@@ -133,6 +136,8 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
                 break
     except LoaderGone as error:
         raise StageInfrastructure(str(error)) from error
+    except TookTooLong as error:
+        raise StageInfrastructure(f"the saved program: {error}: run it on a faster machine") from error
     except ProcessDied as error:
         yield LOADS.error("", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand")
         return None

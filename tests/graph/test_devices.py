@@ -15,7 +15,7 @@ from pytest_exportready.graph.devices import DeviceBaked, literal_devices, purif
 from pytest_exportready.graph.fingerprint import graph_fingerprint
 from pytest_exportready.graph.nodes import operator_name
 from pytest_exportready.proof.pytree import flatten, map_tensors
-from pytest_exportready.stages._fresh_process import in_child
+from pytest_exportready.stages._child import in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # torch's own, when it copies a program
 _VALUES = {"branch", "chosen"}  # they ask for values, which the meta device does not have

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,8 @@ from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.finding import Rule
 from pytest_exportready.proof.pytree import flatten
 from pytest_exportready.proof.truth import Call, Truth
-from pytest_exportready.stage import Trial
+from pytest_exportready.stage import StageInfrastructure, Trial
+from pytest_exportready.stages import _lowered
 from pytest_exportready.stages._lowered import LoweringFailed, apart, operator_in, prove, quietly
 
 RULE = Rule("ER999", "lowered_agrees")
@@ -31,7 +33,7 @@ class Net(nn.Module):
         self.linear = nn.Linear(4, 2)
 
     def forward(self, x: Tensor) -> dict[str, Any]:
-        return {"y": self.linear(x).relu(), "none": None, "size": 7}
+        return {"y": self.linear(x).sigmoid(), "none": None, "size": 7}
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +164,12 @@ def test_apart_tells_what_was_raised_and_survives_a_crash(tmp_path: Path) -> Non
     with pytest.raises(LoweringFailed) as crashed:
         apart(lambda: os.kill(os.getpid(), signal.SIGSEGV))
     assert "SIGSEGV" in crashed.value.reason
+
+
+def test_apart_does_not_blame_the_program_for_the_time_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lowered, "SECONDS", 1)
+    with pytest.raises(StageInfrastructure, match=r"longer than 1 s, in test_lowered\.py.*leave it out of lower="):
+        apart(lambda: time.sleep(60))
 
 
 def test_quietly_says_nothing(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from pytest_exportready import export_ready_check
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.stages import _fresh_process, reload
-from pytest_exportready.stages._fresh_process import LOADER, Loader, LoaderGone, ProcessDied, in_child
+from pytest_exportready.stages._child import ProcessDied
+from pytest_exportready.stages._fresh_process import LOADER, Loader, LoaderGone
 from pytest_exportready.stages._rehearsal import rehearse
 
 
@@ -116,12 +117,12 @@ def test_a_crash_while_saving(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_save_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is ended at the limit."""
+    """It is ended at the limit, and the place told; a slow machine is no fault of the model."""
     monkeypatch.setattr(torch.export, "save", lambda *_: time.sleep(60))
-    monkeypatch.setattr(reload, "SECONDS", 0.3)
+    monkeypatch.setattr(reload, "SECONDS", 1)
     readiness = check()
-    assert told(readiness) == [("ER701", "error")]
-    assert "longer than" in readiness.errors[0].message
+    assert (readiness.outcome, outcome(readiness)) == ("infra", "infra")
+    assert "saving the program: it took longer than 1 s, in test_stage_reload.py:" in readiness.stages[-2].reason
 
 
 def test_a_save_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,17 +206,6 @@ except ProcessDied:
     for pid in (int(done.stdout), int((tmp_path / "pid").read_text())):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-
-
-def test_in_child() -> None:
-    """Work in the child changes nothing here, and no zombie stays."""
-    seen: list[int] = []
-    in_child(lambda: seen.append(1), 10)
-    assert seen == []
-    with pytest.raises(RuntimeError, match="KeyError: 'x'"):
-        in_child(lambda: {}["x"], 10)
-    with pytest.raises(ProcessDied, match="exit code 3"):
-        in_child(lambda: os._exit(3), 10)
 
 
 def test_stateful_sequences_with_dicts_in_another_order() -> None:

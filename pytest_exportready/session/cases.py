@@ -88,11 +88,13 @@ class ExportReadySession:
             if run_in_ranks(item, scenario):
                 self.in_ranks[item.nodeid] = scenario
 
-    def pytest_collection_finish(self) -> None:
-        if in_rank() and self.in_ranks:
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """No case is charged for what torch imports late, nor the ranks that are forked from this process."""
+        here = (item for item in session.items if CASE_OPTIONS in item.stash and item.nodeid not in self.in_ranks)
+        if not self.config.option.collectonly and (any(here) or (in_rank() and self.in_ranks)):
             from pytest_exportready.stages._rehearsal import rehearse
 
-            rehearse()  # before ranks are forked from this process, or settle what is theirs
+            rehearse()
 
     # -- running
 

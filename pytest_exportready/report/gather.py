@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -49,9 +50,16 @@ class Gather:
 
     @paused()
     def run(self, properties: Mapping[str, str]) -> Run:
-        """Everything so far as a Run that began when this object was made."""
+        """Everything so far as a Run that began when this object was made.
+
+        The reports are let go, and lose their records, which are in the Run: pytest keeps every report to its end.
+        """
+        results = self.results()
+        for report in chain.from_iterable(chain.from_iterable(self._attempts.values())):
+            vars(report).pop("exportready", None)
+        self._attempts.clear()
         return Run(
-            results=self.results(),
+            results=results,
             properties=dict(properties),
             timestamp=self._began.isoformat(timespec="seconds"),
             hostname=platform.node(),

@@ -120,15 +120,22 @@ def _clean_reproducer(text: str) -> str:
 
 
 def _clean_stage(stage: StageResult) -> StageResult:
+    name, mode, cached = _clean_words(stage.name, stage.mode, stage.cached)
     return StageResult(
-        name=budget.name(stage.name, 100),
-        outcome=stage.outcome,
-        seconds=budget.seconds(stage.seconds),
-        mode=budget.line(stage.mode, 100),
-        reason=budget.line(stage.reason),
-        facts=budget.plain_json(stage.facts),
-        cached=budget.line(stage.cached, 100),
+        name,
+        stage.outcome,
+        budget.seconds(stage.seconds),
+        mode,
+        budget.line(stage.reason),
+        budget.plain_json(stage.facts),
+        cached,
     )
+
+
+@lru_cache(maxsize=256)
+def _clean_words(name: str, mode: str, cached: str) -> tuple[str, str, str]:
+    """What cases have in common."""
+    return budget.name(name, 100), budget.line(mode, 100), budget.line(cached, 100)
 
 
 def _clean_finding(finding: Finding) -> Finding:

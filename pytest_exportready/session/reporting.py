@@ -159,6 +159,7 @@ class Reporting:
 
             with self._surviving("print the summary"):
                 write_summary(terminalreporter, self.run, self.written)
+            self.run = None  # millions of objects, through which the collector would go again and again
         for hint in self.hints:
             terminalreporter.write_line(hint, yellow=True)
         for trouble in self.troubles:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_exportready.readiness import Readiness, StageResult
 from pytest_exportready.report.gather import Gather
 from pytest_exportready.report.junit import read_junit, write_junit
 from pytest_exportready.report.run import Run, TestResult
@@ -248,3 +249,16 @@ def test_what_was_selected_and_never_ran_is_missing() -> None:
     assert (missing.classname, missing.name, missing.file) == ("tests.a.TestA", "test_a[1]", "tests/a.py")
     assert missing.outcome == "missing"
     assert gather.run({}).verdict == "Can't tell: 1 of 2 cases could not be judged (a[1])"
+
+
+def test_reports_lose_what_the_run_has() -> None:
+    """Pytest keeps every report to its end, and other plugins do."""
+    gather = Gather()
+    report = pytest.TestReport("a.py::test_a", ("a.py", 3, "test_a"), {}, "passed", None, "call")
+    stages = (StageResult("parity", "passed"),)
+    report.exportready = Readiness("a", "plain", stages, ()).to_dict()  # type: ignore[attr-defined]
+    gather.add(report)
+    (result,) = gather.run({}).results
+    assert result.readiness is not None
+    assert not hasattr(report, "exportready")
+    assert gather.results() == ()

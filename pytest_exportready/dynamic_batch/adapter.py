@@ -9,9 +9,9 @@ import torch
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.fx import GraphModule, Node
 
-from pytest_exportready.dynamic_batch.numbers import batch_numbers
+from pytest_exportready.dynamic_batch.numbers import batch_numbers, unread
 from pytest_exportready.dynamic_batch.readings import Reading
-from pytest_exportready.dynamic_batch.refusal import FROM_SOURCE, NotBatchDynamic
+from pytest_exportready.dynamic_batch.refusal import BRANCHES, FROM_SOURCE, NotBatchDynamic
 from pytest_exportready.dynamic_batch.rewriting import Name, name_of, rewrite
 from pytest_exportready.dynamic_batch.rows import Leaves, Rows, agree, chosen, first_apart, in_batches, rows_of, run
 from pytest_exportready.dynamic_batch.worlds import World, stand_in, worlds
@@ -24,12 +24,14 @@ from pytest_exportready.text import exception_text
 SIZES = (1, 2, 7, 16)  # at which the result is held against the original
 
 
-def make_batch_dynamic(exported_program: ExportedProgram, batch_dim: int = 0) -> ExportedProgram:
+def make_batch_dynamic(
+    exported_program: ExportedProgram, batch_dim: int = 0, *, without_source: bool = False
+) -> ExportedProgram:
     """A program for every batch size (1 and up) from one that was exported, without dynamic shapes, at a single size.
 
-    A program loaded from a ``.pt2`` will do, if its example inputs were saved with it. Where the lines that its nodes
-    name can be read, a branch on the size of the batch is seen and refused; where they cannot, on another machine or
-    without stack traces, nothing in the graph tells of a branch that was not taken: adapt it where its source is.
+    A program loaded from a ``.pt2`` will do, if its example inputs were saved with it and the source lines that its
+    nodes name can be read: nothing in a graph tells of a branch on the size of the batch that was not taken. With
+    ``without_source=True`` it is you who says that there is none.
 
     The batch is the size of dimension ``batch_dim`` of the first input that has one, and of every input that has the
     same. Sizes in the graph that stem from it are made from the input; the result is exported anew and held, at 1, 2,
@@ -37,9 +39,9 @@ def make_batch_dynamic(exported_program: ExportedProgram, batch_dim: int = 0) ->
     with ``exported_program``, which stays as it is.
 
     Raises NotBatchDynamic, naming node and line, for what cannot be proved: rows that influence each other, Python
-    numbers and branches that stem from the batch, state that is written, random numbers.
+    numbers and branches that stem from the batch, source that cannot be read, state that is written, random numbers.
     """
-    return _Adapter(exported_program, batch_dim).adapted()
+    return _Adapter(exported_program, batch_dim).adapted(without_source)
 
 
 class _Adapter:
@@ -67,8 +69,11 @@ class _Adapter:
         self.inputs = [node for node in self.module.graph.nodes if node.op == "placeholder"]
         self.source = next(n for n, place in zip(self.inputs, self.places, strict=True) if place is not None).name
 
-    def adapted(self) -> ExportedProgram:
+    def adapted(self, without_source: bool) -> ExportedProgram:
         _refuse_effects(self.module)
+        if not without_source and (unseen := unread(self.module)):
+            node, why = unseen
+            raise NotBatchDynamic(f"whether the batch decides a branch cannot be seen: {why}", BRANCHES, node)
         instead = stand_in(self.module, self.batch)
         inputs = dict(zip(self.inputs, self._example(instead), strict=True))
         found = worlds(self.module, inputs, self.batch, instead, self.dim)

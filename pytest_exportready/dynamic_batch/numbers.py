@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,11 +13,12 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from pytest_exportready.dynamic_batch.called import Running, running
-from pytest_exportready.failure import stack_places
+from pytest_exportready.failure import is_users, stack_places
 from pytest_exportready.graph.effects import schema_of
 from pytest_exportready.graph.nodes import operator_name
 from pytest_exportready.proof.pytree import flatten
 
+_FRAME = re.compile(r'File "(.+?)", line (\d+)')
 _SMALL = 16  # elements of a constant that could be a number
 
 
@@ -38,6 +40,22 @@ def batch_numbers(program: ExportedProgram, module: GraphModule, batch: int, dim
                 )
             if any(_stems(node, number, source, batch) for number in _numbers(node, lifted, program)):
                 yield node, f"a number in it can stem from the batch of {batch}, and is the same for every other batch"
+
+
+def unread(module: GraphModule) -> tuple[Node, str] | None:
+    """The first node whose source cannot be read, and why: a branch on the batch could not be seen there."""
+    made = [node for node in module.graph.nodes if node.op == "call_function"]
+    for node in made:
+        trace = str(node.meta.get("stack_trace") or "")
+        for file, line in _FRAME.findall(trace):
+            if file.startswith("<eval_with_key>") or not (is_users(file) or file.startswith("<")):
+                continue  # code that torch generated, or its own
+            text = linecache.getline(file, int(line)).strip()
+            if not text or text not in trace:
+                return node, f"{file} {'is another by now' if text else 'cannot be read'}"
+    if made and not any(node.meta.get("stack_trace") for node in made):
+        return made[0], "the program was saved without stack traces"
+    return None
 
 
 def makes_batch(node: Node, dim: int) -> bool:

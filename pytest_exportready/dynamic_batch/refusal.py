@@ -25,3 +25,4 @@ class NotBatchDynamic(Exception):
 
 
 FROM_SOURCE = "export the module itself with dynamic_shapes={...: {0: Dim('batch', min=1)}}"
+BRANCHES = "adapt it where its source is, or pass without_source=True if forward takes no branch by the number of rows"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import linecache
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -126,16 +127,56 @@ class Scaled(nn.Module):
         return x / x.shape[0]
 
 
-def test_a_number_without_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the source cannot be read, a number is judged by what it is."""
-    program = torch.export.export(Scaled(), (torch.randn(6, 4),))
-    monkeypatch.setattr(linecache, "getlines", lambda *args: [])
+@pytest.fixture
+def no_source(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from pytest_exportready.dynamic_batch.called import running
 
+    monkeypatch.setattr(linecache, "getlines", lambda *args: [])
     running.cache_clear()
+    yield
+    running.cache_clear()
+
+
+@pytest.mark.usefixtures("no_source")
+def test_a_number_without_its_source() -> None:
+    """Where the source cannot be read, a number is judged by what it is."""
+    program = torch.export.export(Scaled(), (torch.randn(6, 4),))
     with pytest.raises(NotBatchDynamic, match="can stem from the batch of 6"):
+        make_batch_dynamic(program, without_source=True)
+
+
+class Branches(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] > 4:
+            x = x * 2
+        return x.reshape(6, 2, 2)
+
+
+@pytest.mark.usefixtures("no_source")
+def test_a_branch_without_its_source() -> None:
+    """It cannot be seen, and so the program is refused, unless the caller answers for it."""
+    program = torch.export.export(Branches(), (torch.randn(6, 4),))
+    with pytest.raises(NotBatchDynamic, match=r"cannot be seen: .*test_make_batch_dynamic\.py cannot be read\. Fix: "):
         make_batch_dynamic(program)
-    running.cache_clear()
+    assert make_batch_dynamic(program, without_source=True).module()(torch.ones(2, 4)).shape == (2, 2, 2)
+
+
+@pytest.mark.parametrize("trace", ["", 'File "<stdin>", line 1, in forward\n    x * 2'])
+def test_a_program_without_stack_traces(trace: str) -> None:
+    """Or with such as name no file."""
+    program = torch.export.export(Branches(), (torch.randn(6, 4),))
+    for node in program.graph.nodes:
+        node.meta["stack_trace"] = trace
+    with pytest.raises(NotBatchDynamic, match="whether the batch decides a branch cannot be seen"):
+        make_batch_dynamic(program)
+
+
+def test_layers_of_torch_alone_need_no_source_of_the_users() -> None:
+    program = torch.export.export(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), (torch.randn(6, 4),))
+    for node in program.graph.nodes:
+        trace = str(node.meta.get("stack_trace") or "").splitlines()
+        node.meta["stack_trace"] = "\n".join(trace[-2:])
+    assert make_batch_dynamic(program).module()(torch.ones(2, 4)).shape == (2, 4)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from pytest_exportready.torch_internals import traced_frames
+from pytest_exportready.torch_internals.programs import traced_frames
 
 _NOT_USERS = tuple(str(folder) + os.sep for folder in (Path(__file__).parent, Path(torch.__file__).parent))
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep

@@ -16,7 +16,7 @@ from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted
 from pytest_exportready.proof.tolerance import Tolerance, compare
 from pytest_exportready.proof.truth import Truth
-from pytest_exportready.torch_internals import is_fsdp1
+from pytest_exportready.torch_internals.modules import is_fsdp1
 
 if TYPE_CHECKING:
     from torch.amp import GradScaler

@@ -12,7 +12,7 @@ from torch import nn
 
 from pytest_exportready.graph.contents import tensor_digest
 from pytest_exportready.stage import Unremembered
-from pytest_exportready.torch_internals import plain_attributes
+from pytest_exportready.torch_internals.modules import plain_attributes
 
 _PLAIN = (bool, int, str, bytes, complex, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 

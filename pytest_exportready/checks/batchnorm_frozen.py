@@ -33,10 +33,11 @@ from pytest_exportready.module.sync_batchnorm import without_sync
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
 from pytest_exportready.proof.truth import Truth
-from pytest_exportready.torch_internals import forward_hooks, is_batchnorm, is_norm, plain_attributes
+from pytest_exportready.torch_internals.hooks import forward_hooks
+from pytest_exportready.torch_internals.modules import is_batchnorm, is_norm, plain_attributes
 
 if TYPE_CHECKING:
-    from pytest_exportready.torch_internals import Norm
+    from pytest_exportready.torch_internals.modules import Norm
 
 RULE = Rule("ER302", "batchnorm_frozen")
 

@@ -24,7 +24,7 @@ from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.hooks import describe, users_backward_hooks, users_forward_hooks
 from pytest_exportready.module.wrappers import inner_wrappers, unwrap, way_in, wrapped_module
 from pytest_exportready.names import counted, few
-from pytest_exportready.torch_internals import (
+from pytest_exportready.torch_internals.hooks import (
     backward_hooks,
     clear_backward_hooks,
     clear_gradient_hooks,

@@ -25,7 +25,7 @@ from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.loose_tensors import LooseTensor, loose_tensors
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
-from pytest_exportready.torch_internals import is_fake
+from pytest_exportready.torch_internals.tensors import is_fake
 
 RULE = Rule("ER201", "devices_consistent")
 

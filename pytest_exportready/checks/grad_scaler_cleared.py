@@ -26,7 +26,7 @@ from torch.amp import GradScaler
 from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.torch_internals import plain_attributes, scaler_states
+from pytest_exportready.torch_internals.modules import plain_attributes, scaler_states
 
 RULE = Rule("ER304", "grad_scaler_cleared")
 

@@ -21,7 +21,7 @@ from pytest_exportready.collectives.groups import PREFIX, group_arguments
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.graph.nodes import operator_name, place, source
 from pytest_exportready.names import counted
-from pytest_exportready.torch_internals import functional_collectives
+from pytest_exportready.torch_internals.groups import functional_collectives
 
 RULE = Rule("ER690", "groups_named")
 _FORMS = {

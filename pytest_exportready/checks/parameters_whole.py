@@ -21,7 +21,7 @@ from pytest_exportready.check import Check, Subject
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.sharding import sharded_parameters, sharding_modules
 from pytest_exportready.names import counted, few
-from pytest_exportready.torch_internals import is_fsdp1
+from pytest_exportready.torch_internals.modules import is_fsdp1
 
 RULE = Rule("ER318", "parameters_whole")
 

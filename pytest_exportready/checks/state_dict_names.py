@@ -22,7 +22,8 @@ from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.hooks import describe, is_torchs
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
-from pytest_exportready.torch_internals import is_persistent, state_dict_hooks
+from pytest_exportready.torch_internals.hooks import state_dict_hooks
+from pytest_exportready.torch_internals.modules import is_persistent
 
 RULE = Rule("ER317", "state_dict_names")
 

@@ -25,7 +25,7 @@ from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
 from pytest_exportready.proof.global_state import global_state_kept
 from pytest_exportready.proof.truth import run
-from pytest_exportready.torch_internals import is_persistent
+from pytest_exportready.torch_internals.modules import is_persistent
 
 RULE = Rule("ER314", "trained_buffers_saved")
 

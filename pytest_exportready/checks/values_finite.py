@@ -22,7 +22,7 @@ from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.finite import not_finite
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.names import counted, few
-from pytest_exportready.torch_internals import is_norm
+from pytest_exportready.torch_internals.modules import is_norm
 
 RULE = Rule("ER310", "values_finite")
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from pytest_exportready.collectives.groups import named_group
-from pytest_exportready.torch_internals import functional_collectives
+from pytest_exportready.torch_internals.groups import functional_collectives
 
 
 def exportable_all_reduce(x: Tensor, group: str, op: str = "sum") -> Tensor:

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.graph.effects import schema_of
 from pytest_exportready.graph.nodes import calls
-from pytest_exportready.torch_internals import register_group, unregister_group
+from pytest_exportready.torch_internals.groups import register_group, unregister_group
 
 PREFIX = "exportready"
 _named: dict[str, tuple[str, int]] = {}  # the name torch knows it by, and its size

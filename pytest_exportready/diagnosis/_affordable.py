@@ -14,7 +14,7 @@ from pytest_exportready.module.preserve import preserved
 from pytest_exportready.proof.global_state import global_state_kept
 from pytest_exportready.proof.truth import run
 from pytest_exportready.ranks.agreement import several_ranks
-from pytest_exportready.torch_internals import each_operator
+from pytest_exportready.torch_internals.tensors import each_operator
 
 PARAMETERS = 50_000_000
 OPERATORS = 3_000  # about 10 s of tracing

@@ -20,7 +20,7 @@ from pytest_exportready.failure import is_users
 from pytest_exportready.names import few
 from pytest_exportready.proof.dynamic import dynamic_shapes
 from pytest_exportready.proof.pytree import distinct
-from pytest_exportready.torch_internals import draft_failures
+from pytest_exportready.torch_internals.programs import draft_failures
 
 _SIZE = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
 

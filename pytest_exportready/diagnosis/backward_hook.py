@@ -10,7 +10,7 @@ import re
 from pytest_exportready.diagnose import Diagnosis, Failure
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.names import few
-from pytest_exportready.torch_internals import backward_hooks
+from pytest_exportready.torch_internals.hooks import backward_hooks
 
 RULE = Rule("ER413", "no_backward_hooks", __doc__ or "")
 

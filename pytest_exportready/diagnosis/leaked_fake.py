@@ -11,7 +11,7 @@ from pytest_exportready.diagnose import Diagnosis, Failure
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.module.places import unregistered_tensors
 from pytest_exportready.names import few
-from pytest_exportready.torch_internals import is_fake
+from pytest_exportready.torch_internals.tensors import is_fake
 
 RULE = Rule("ER425", "no_fake_tensors_left", __doc__ or "")
 

@@ -18,7 +18,7 @@ from pytest_exportready.dynamic_batch.refusal import FROM_SOURCE, NotBatchDynami
 from pytest_exportready.dynamic_batch.rewriting import region
 from pytest_exportready.proof.pytree import flatten
 from pytest_exportready.text import exception_text
-from pytest_exportready.torch_internals import fake_mode
+from pytest_exportready.torch_internals.tensors import fake_mode
 
 _MOST = 12  # worlds kept for one node
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)

@@ -16,7 +16,7 @@ from torch.fx.node import map_arg
 
 from pytest_exportready.graph.nodes import graphs, operator_name, owner, source
 from pytest_exportready.graph.twin import twin
-from pytest_exportready.torch_internals import tracing_mode
+from pytest_exportready.torch_internals.programs import tracing_mode
 
 aten = torch.ops.aten
 _NEW = {aten.zeros.default: aten.new_zeros.default, aten.ones.default: aten.new_ones.default,

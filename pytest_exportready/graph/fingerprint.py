@@ -15,7 +15,7 @@ from pytest_exportready.graph.canonical import Symbols, digest, spell, spell_ten
 from pytest_exportready.graph.contents import tensor_digest
 from pytest_exportready.graph.effects import Memory, is_checked, is_ordered, schema_of, writes
 from pytest_exportready.graph.nodes import source
-from pytest_exportready.torch_internals import program_guards
+from pytest_exportready.torch_internals.programs import program_guards
 
 
 @dataclass(frozen=True)

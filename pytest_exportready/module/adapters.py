@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.module.readable import readable
-from pytest_exportready.torch_internals import plain_attributes
+from pytest_exportready.torch_internals.modules import plain_attributes
 
 _EXACT = 1e-3  # of the norm of what merging changed: several roundings, a half's at the worst
 

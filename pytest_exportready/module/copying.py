@@ -15,7 +15,8 @@ from pytest_exportready.module.loose_tensors import recomputed_tensors
 from pytest_exportready.module.readable import readable
 from pytest_exportready.names import counted, few
 from pytest_exportready.text import exception_text
-from pytest_exportready.torch_internals import backward_hooks, forward_hooks, plain_attributes
+from pytest_exportready.torch_internals.hooks import backward_hooks, forward_hooks
+from pytest_exportready.torch_internals.modules import plain_attributes
 
 
 class CannotCopy(RuntimeError):

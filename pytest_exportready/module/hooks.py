@@ -13,12 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from pytest_exportready.torch_internals import (
-    backward_hooks,
-    forward_hook_tables,
-    forward_hooks,
-    gradient_hooks,
-)
+from pytest_exportready.torch_internals.hooks import backward_hooks, forward_hook_tables, forward_hooks, gradient_hooks
 
 _OF_TORCH = str(Path(torch.__file__).parent)
 

@@ -13,7 +13,8 @@ from torch import nn
 from pytest_exportready.module.bytecode import attributes_read, attributes_written, methods, reached_from_forward
 from pytest_exportready.module.containers import inside, users_packages
 from pytest_exportready.module.readable import readable
-from pytest_exportready.torch_internals import forward_hooks, plain_attributes
+from pytest_exportready.torch_internals.hooks import forward_hooks
+from pytest_exportready.torch_internals.modules import plain_attributes
 
 _VIEWS = frozenset({"data", "detach", "t", "T", "mT", "view", "reshape", "transpose", "permute", "flatten", "view_as"})
 _COPIES = frozenset({"clone", "copy", "deepcopy", "shape", "size", "numel"})

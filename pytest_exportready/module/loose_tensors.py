@@ -19,7 +19,8 @@ from pytest_exportready.module.bytecode import (
 )
 from pytest_exportready.module.containers import inside, users_packages
 from pytest_exportready.module.readable import readable
-from pytest_exportready.torch_internals import forward_hooks, plain_attributes
+from pytest_exportready.torch_internals.hooks import forward_hooks
+from pytest_exportready.torch_internals.modules import plain_attributes
 
 _MOVERS = frozenset({"to", "type_as", "cuda"})
 _OWN_MOVERS = ("_apply", "to", "cuda")

@@ -9,7 +9,8 @@ from torch import nn
 
 from pytest_exportready.module.bytecode import attributes_read, methods
 from pytest_exportready.module.wrappers import wrapped_module
-from pytest_exportready.torch_internals import forward_hooks, is_dropout, is_norm
+from pytest_exportready.torch_internals.hooks import forward_hooks
+from pytest_exportready.torch_internals.modules import is_dropout, is_norm
 
 # Setting the mode, building and printing a module do not make its output depend on the mode.
 _NOT_COMPUTING = {"train", "eval", "extra_repr"}

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.module.containers import inside, users_packages
-from pytest_exportready.torch_internals import plain_attributes
+from pytest_exportready.torch_internals.modules import plain_attributes
 
 
 def unregistered_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

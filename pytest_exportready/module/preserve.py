@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.module.sharding import Gathered
-from pytest_exportready.torch_internals import gradient_hook_tables
+from pytest_exportready.torch_internals.hooks import gradient_hook_tables
 
 # What reading or comparing tensors without ordinary data (fake, lazy, sharded, sparse ...) raises.
 _NO_DATA = (RuntimeError, NotImplementedError, ValueError, TypeError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pytest_exportready.torch_internals import is_dtensor, is_fake
+from pytest_exportready.torch_internals.tensors import is_dtensor, is_fake
 
 
 def readable(tensor: torch.Tensor) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.torch_internals import is_dtensor, is_fsdp1, is_fsdp2
+from pytest_exportready.torch_internals.modules import is_fsdp1, is_fsdp2
+from pytest_exportready.torch_internals.tensors import is_dtensor
 
 
 def sharded_parameters(model: nn.Module) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from pytest_exportready.torch_internals import checkpointed_source, compiled_source
+from pytest_exportready.torch_internals.modules import checkpointed_source, compiled_source
 
 
 def wrapped_module(module: nn.Module) -> nn.Module | None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.torch_internals import plain_attributes
+from pytest_exportready.torch_internals.modules import plain_attributes
 
 MOST = 3000  # functions that are looked at for one class of modules
 

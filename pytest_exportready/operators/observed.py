@@ -11,7 +11,7 @@ import torch
 from pytest_exportready.graph.nodes import is_custom
 from pytest_exportready.module.preserve import equal_bits
 from pytest_exportready.proof.pytree import distinct, flatten
-from pytest_exportready.torch_internals import each_operator
+from pytest_exportready.torch_internals.tensors import each_operator
 
 
 @dataclass

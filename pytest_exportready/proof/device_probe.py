@@ -22,7 +22,7 @@ from pytest_exportready.module.copying import refuse_ties_to_original
 from pytest_exportready.module.places import unregistered_tensors
 from pytest_exportready.proof.pretending import Pretending
 from pytest_exportready.proof.pytree import flatten, map_tensors
-from pytest_exportready.torch_internals import each_operator
+from pytest_exportready.torch_internals.tensors import each_operator
 
 # Operators that take an operand from another device: copies, and indexing of what is there by tensors on the CPU.
 _COPIES = ("aten::_to_copy", "aten::copy", "aten::lift_fresh")

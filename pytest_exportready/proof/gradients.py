@@ -12,7 +12,7 @@ from torch import nn
 
 from pytest_exportready.proof.pytree import distinct, flatten, named_leaves
 from pytest_exportready.proof.truth import Call
-from pytest_exportready.torch_internals import function_of_node
+from pytest_exportready.torch_internals.tensors import function_of_node
 
 Loss = Callable[[Any], Any]
 

@@ -14,7 +14,7 @@ from pytest_exportready.module.containers import inside, users_packages
 from pytest_exportready.module.preserve import equal_bits, preserved
 from pytest_exportready.proof.pytree import distinct, flatten, named_leaves
 from pytest_exportready.proof.truth import Call
-from pytest_exportready.torch_internals import plain_attributes
+from pytest_exportready.torch_internals.modules import plain_attributes
 
 
 @dataclass

@@ -18,7 +18,7 @@ from pytest_exportready.proof.global_state import global_state_kept
 from pytest_exportready.proof.pytree import flatten, map_tensors
 from pytest_exportready.proof.tolerance import Tolerance, compare
 from pytest_exportready.proof.truth import Call, run
-from pytest_exportready.torch_internals import each_operator
+from pytest_exportready.torch_internals.tensors import each_operator
 
 
 @dataclass

@@ -22,7 +22,7 @@ from pytest_exportready.proof.pytree import distinct, flatten, map_tensors
 from pytest_exportready.proof.tolerance import Tolerance, compare
 from pytest_exportready.proof.truth import Call
 from pytest_exportready.text import exception_text
-from pytest_exportready.torch_internals import each_operator
+from pytest_exportready.torch_internals.tensors import each_operator
 
 _MOST_TRIED = 30  # lines that are tried one by one
 

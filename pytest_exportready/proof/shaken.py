@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.proof.truth import Call, run
-from pytest_exportready.torch_internals import is_batchnorm
+from pytest_exportready.torch_internals.modules import is_batchnorm
 
 _DEVIATION = 0.02  # of truncated normal initialisations in use (BERT, ViT)
 

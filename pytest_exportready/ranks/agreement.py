@@ -22,7 +22,8 @@ from pytest_exportready.ranks.outputs import Apart, NotCompared, outputs_apart
 from pytest_exportready.ranks.rules import ALIKE
 from pytest_exportready.ranks.statistics import Drift, drifts
 from pytest_exportready.ranks.table import Table
-from pytest_exportready.torch_internals import is_dtensor, is_norm
+from pytest_exportready.torch_internals.modules import is_norm
+from pytest_exportready.torch_internals.tensors import is_dtensor
 
 _HELD = ("structure", "parameters", "buffers", "modes")
 _PATIENCE = 120.0  # seconds for each step between ranks that have met: a large model is hashed and run

@@ -15,7 +15,8 @@ from torch.export import ExportedProgram
 from pytest_exportready.module.wrappers import unwrap
 from pytest_exportready.proof.pytree import named_leaves
 from pytest_exportready.ranks.fingerprint import fingerprint, sizes
-from pytest_exportready.torch_internals import is_dtensor, is_fsdp1, is_norm, is_persistent
+from pytest_exportready.torch_internals.modules import is_fsdp1, is_norm, is_persistent
+from pytest_exportready.torch_internals.tensors import is_dtensor
 
 Aspect = Literal["structure", "parameters", "buffers", "modes", "gradients"]
 ASPECTS: tuple[str, ...] = get_args(Aspect)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pytest_exportready.torch_internals import is_dtensor, is_fake
+from pytest_exportready.torch_internals.tensors import is_dtensor, is_fake
 
 _PIECE = 4 << 20  # bytes held besides the tensor
 _COMPRESSED = {

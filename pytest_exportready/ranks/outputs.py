@@ -20,7 +20,7 @@ from pytest_exportready.ranks.comparison import Difference, differences, named
 from pytest_exportready.ranks.description import VALUES, Described
 from pytest_exportready.ranks.fingerprint import fingerprint
 from pytest_exportready.ranks.table import Table
-from pytest_exportready.torch_internals import plain_attributes
+from pytest_exportready.torch_internals.modules import plain_attributes
 
 _MOST = 64 << 20  # bytes of inputs or outputs that travel
 _PLAIN = (bool, int, float, str, type(None))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from pytest_exportready.ranks.table import Table
 
 if TYPE_CHECKING:
-    from pytest_exportready.torch_internals import Norm
+    from pytest_exportready.torch_internals.modules import Norm
 
 STATISTICS = ("running_mean", "running_var")
 _COUNT = "num_batches_tracked"

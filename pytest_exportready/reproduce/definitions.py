@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_exportready.reproduce import source
 from pytest_exportready.reproduce.origin import Unreproducible, imported, is_users
-from pytest_exportready.torch_internals import custom_operator, functions_of_operator, is_custom_operator
+from pytest_exportready.torch_internals.operators import custom_operator, functions_of_operator, is_custom_operator
 
 _RESERVED = ("model", "args", "kwargs", "dynamic_shapes", "hollow", "weight", "torch")
 _ALL = frozenset({"getattr", "vars", "__dict__", "asdict", "astuple", "fields", "replace", "__getstate__"})

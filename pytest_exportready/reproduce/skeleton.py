@@ -19,7 +19,7 @@ from pytest_exportready.reproduce import source, values
 from pytest_exportready.reproduce.definitions import Definitions
 from pytest_exportready.reproduce.origin import Unreproducible, is_pythons, is_users
 from pytest_exportready.reproduce.statements import Statements
-from pytest_exportready.torch_internals import is_custom_operator
+from pytest_exportready.torch_internals.operators import is_custom_operator
 
 _OF_EVERY_MODULE = frozenset(nn.Module().__dict__) - {"training"}
 _BARE = frozenset({"torch.nn.modules.module", "builtins", "typing", "abc"})

@@ -15,7 +15,7 @@ from pytest_exportready.graph.nodes import calls, owner
 from pytest_exportready.hookspecs import GraphNode
 from pytest_exportready.stage import Trial
 from pytest_exportready.text import exception_text
-from pytest_exportready.torch_internals import failed_operator
+from pytest_exportready.torch_internals.programs import failed_operator
 
 RULE = Rule(
     "ER131",

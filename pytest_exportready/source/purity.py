@@ -18,7 +18,7 @@ from pytest_exportready.source import operators
 from pytest_exportready.source.functions import Source, source_of
 from pytest_exportready.source.kinds import UNKNOWN, Kind, Known, known
 from pytest_exportready.source.objects import attribute_of
-from pytest_exportready.torch_internals import forward_hooks
+from pytest_exportready.torch_internals.hooks import forward_hooks
 
 # Defined, with finite gradients, for every finite input: what is not chosen can spoil nothing.
 _EVERYWHERE = frozenset(

@@ -30,7 +30,7 @@ from pytest_exportready.stages._child import ProcessDied, TookTooLong, in_child
 from pytest_exportready.stages._rehearsal import rehearse
 from pytest_exportready.stages.parity import summary, tolerance_of
 from pytest_exportready.text import exception_text
-from pytest_exportready.torch_internals import failed_operator
+from pytest_exportready.torch_internals.programs import failed_operator
 
 Leaves = list[Any]
 """The flat outputs of one call; None is among them or left out."""

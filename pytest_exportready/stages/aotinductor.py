@@ -18,7 +18,7 @@ from pytest_exportready.proof.truth import Call
 from pytest_exportready.stage import Lacking, Stage, StageInfrastructure, Trial, Unremembered
 from pytest_exportready.stages._compiler import compiler, compiler_identity
 from pytest_exportready.stages._lowered import Leaves, LoweringFailed, apart, prove
-from pytest_exportready.torch_internals import aot_compiled, aot_loaded, compile_settings
+from pytest_exportready.torch_internals.compilers import aot_compiled, aot_loaded, compile_settings
 
 COMPILES = Rule(
     "ER671",

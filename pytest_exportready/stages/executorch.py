@@ -22,7 +22,7 @@ from pytest_exportready.proof.pytree import flatten
 from pytest_exportready.proof.truth import Call
 from pytest_exportready.stage import Lacking, Stage, StageInfrastructure, Trial
 from pytest_exportready.stages._lowered import Leaves, LoweringFailed, apart, prove, quietly
-from pytest_exportready.torch_internals import bound_sizes, without_bound
+from pytest_exportready.torch_internals.programs import bound_sizes, without_bound
 
 CONVERTS = Rule(
     "ER673",

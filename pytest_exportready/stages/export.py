@@ -25,7 +25,7 @@ from pytest_exportready.proof.dynamic import by_name, declared, dynamic_shapes, 
 from pytest_exportready.proof.pytree import distinct, flatten
 from pytest_exportready.stage import SkipStage, Stage, StageInfrastructure, Trial
 from pytest_exportready.stages._reproduced import reproduced
-from pytest_exportready.torch_internals import is_fake
+from pytest_exportready.torch_internals.tensors import is_fake
 
 TRACES = Rule(
     "ER120",

@@ -25,7 +25,7 @@ from pytest_exportready.proof.varying import Place, varying
 from pytest_exportready.stage import SkipStage, Stage, Trial
 from pytest_exportready.stages.parity import has_nan, summary, tolerance_of
 from pytest_exportready.text import exception_text
-from pytest_exportready.torch_internals import SizeGuards, program_guards
+from pytest_exportready.torch_internals.programs import SizeGuards, program_guards
 
 SPECIALISED = Rule(
     "ER601",

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pytest_exportready.module.finite import not_finite
-from pytest_exportready.torch_internals import each_operator
+from pytest_exportready.torch_internals.tensors import each_operator
 
 LARGE = 2**17
 

@@ -11,7 +11,7 @@ from torch.fx.node import map_arg
 from pytest_exportready.graph.nodes import operator_name
 from pytest_exportready.graph.precision.policy import Policy, policy_of
 from pytest_exportready.graph.twin import twin
-from pytest_exportready.torch_internals import tracing_mode
+from pytest_exportready.torch_internals.programs import tracing_mode
 
 LOWER = (torch.float16, torch.bfloat16)
 _CAST = torch.ops.aten._to_copy.default

@@ -1,0 +1,43 @@
+"""AOTInductor and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+
+def aot_compiled(program: ExportedProgram, path: str) -> str:
+    """Compile ``program`` with AOTInductor to a ``.pt2`` package at ``path``; returns its path.
+
+    The documented entry, but below a private module; without the precompiled headers that pay from the third compile
+    on. Raises AttributeError where torch has it not, and whatever the compiler raises.
+    """
+    import torch._inductor
+
+    known = {name: value for name, value in _AOT_CONFIGS.items() if name in torch._inductor.list_options()}
+    return str(torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs=known))
+
+
+_AOT_CONFIGS = {"aot_inductor.precompile_headers": False, "compile_threads": 1}
+
+
+def compile_settings() -> dict[str, Any]:
+    """Every setting that ``aot_compiled`` works by: inductor's and functorch's, passes of the user's among them.
+
+    They live in private modules. Raises AttributeError or ImportError where torch has them not.
+    """
+    from torch._functorch import config as functorch
+    from torch._inductor import config as inductor
+
+    return {"inductor": inductor.get_config_copy(), "functorch": functorch.get_config_copy(), "ours": _AOT_CONFIGS}
+
+
+def aot_loaded(path: str) -> Callable[..., Any]:
+    """The callable of a package that ``aot_compiled`` wrote; the documented entry, but below a private module."""
+    import torch._inductor
+
+    loaded: Callable[..., Any] = torch._inductor.aoti_load_package(path)
+    return loaded

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pytest_exportready.budget import RULE as BUDGET
+from pytest_exportready.case_run import UNREMEMBERED, UNTRAINED
 from pytest_exportready.check import all_checks
-from pytest_exportready.runner import UNREMEMBERED, UNTRAINED
 from pytest_exportready.stage import all_stages
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready import export_ready_check, runner
+from pytest_exportready import case_run, export_ready_check, runner
 from pytest_exportready.case import CaseError, ExportCase
 from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.check import Check
@@ -63,7 +63,8 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Any:
     def install(**functions: Any) -> None:
         export = all_stages()["export"]
         found = {"export": export} | {n: Stage(f, (BAD,), a) for n, (f, a) in functions.items()}
-        monkeypatch.setattr(runner, "all_stages", lambda: found)
+        for room in (runner, case_run):
+            monkeypatch.setattr(room, "all_stages", lambda: found)
 
     return install
 
@@ -160,7 +161,7 @@ def test_requires_without_cascades(monkeypatch: pytest.MonkeyPatch) -> None:
 
     checks = {"a": check("a", ("b",), True), "b": check("b", ("c",), True), "c": check("c", (), True)}
     checks["d"] = check("d", (), False)
-    monkeypatch.setattr(runner, "all_checks", lambda: checks)
+    monkeypatch.setattr(case_run, "all_checks", lambda: checks)
     readiness = judge()
     assert readiness.checked == (("ER9c", "c"), ("ER9d", "d"))
     assert [finding.name for finding in readiness.errors] == ["c"]

@@ -10,10 +10,11 @@ import torch
 
 from pytest_exportready.case import CaseError, as_case
 from pytest_exportready.case_options import CaseOptions
+from pytest_exportready.case_run import Exported, Watch
 from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.readiness import Readiness, StageResult
-from pytest_exportready.runner import Exported, Watch, judge
+from pytest_exportready.runner import judge
 from pytest_exportready.text import exception_text
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from lowering_trials import TAKEN, X, exported
 from torch import Tensor, nn
-from torch.export import Dim
 
 from pytest_exportready.case import ExportCase
 from pytest_exportready.case_options import CaseOptions
@@ -18,30 +18,10 @@ from pytest_exportready.stage import SkipStage, StageInfrastructure, Trial
 from pytest_exportready.stages import executorch
 from pytest_exportready.stages.executorch import STAGE
 
-X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
-
 
 @pytest.fixture
 def extra() -> None:
     pytest.importorskip("executorch")
-
-
-class Net(nn.Module):
-    def __init__(self, then: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.linear, self.then = nn.Linear(4, 3), then
-
-    def forward(self, x: Tensor, mask: Tensor | None = None, *, scale: float = 2.0) -> Any:
-        y = self.linear(x) * scale
-        return self.then(y if mask is None else y * mask)
-
-
-def exported(then: Callable[[Tensor], Any], x: Tensor = X, most: int | None = 64, **kwargs: Any) -> Trial:
-    net = Net(then).eval()
-    trial = Trial(ExportCase(net, (x,), kwargs), CaseOptions(), "non-strict", Truth(net))
-    shapes = {"x": {0: Dim("batch", min=1, max=most)}, **dict.fromkeys(kwargs)}
-    trial.program = torch.export.export(net, (x,), kwargs, dynamic_shapes=shapes)
-    return trial
 
 
 def found(trial: Trial) -> list[Finding]:
@@ -74,14 +54,7 @@ def test_a_broken_extra_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("extra")
-@pytest.mark.parametrize(
-    ("then", "kwargs"),
-    [
-        (lambda y: {"b": y.softmax(-1), "none": None, "a": (y + 1,)}, {}),
-        (lambda y: (y, y.shape[0]), {"scale": 3.0}),
-        (lambda y: (y * 10).long().sum(-1), {"mask": torch.tensor([0.0, 1.0, 1.0])}),
-    ],
-)
+@TAKEN
 def test_agrees(then: Callable[[Tensor], Any], kwargs: dict[str, Any]) -> None:
     """Dicts, None, sizes, integers; masks and numbers as inputs; two sizes each."""
     trial = exported(then, **kwargs)

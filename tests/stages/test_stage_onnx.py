@@ -7,41 +7,21 @@ from typing import Any
 
 import pytest
 import torch
+from lowering_trials import TAKEN, X, exported
 from torch import Tensor, nn
 
 from pytest_exportready.case import ExportCase
 from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.finding import Finding
-from pytest_exportready.proof.truth import Truth
 from pytest_exportready.stage import SkipStage, StageInfrastructure, Trial
 from pytest_exportready.stages import onnx
 from pytest_exportready.stages.onnx import STAGE
-
-X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.fixture
 def extra() -> None:
     for package in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package)
-
-
-class Net(nn.Module):
-    def __init__(self, then: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.linear, self.then = nn.Linear(4, 3), then
-
-    def forward(self, x: Tensor, mask: Tensor | None = None, *, scale: float = 2.0) -> Any:
-        y = self.linear(x) * scale
-        return self.then(y if mask is None else y * mask)
-
-
-def exported(then: Callable[[Tensor], Any], **kwargs: Any) -> Trial:
-    net = Net(then).eval()
-    trial = Trial(ExportCase(net, (X,), kwargs), CaseOptions(), "non-strict", Truth(net))
-    shapes = {"x": {0: torch.export.Dim("batch", min=1)}, **dict.fromkeys(kwargs)}
-    trial.program = torch.export.export(net, (X,), kwargs, dynamic_shapes=shapes)
-    return trial
 
 
 def found(trial: Trial) -> list[Finding]:
@@ -86,14 +66,7 @@ def test_constants_in_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("extra")
-@pytest.mark.parametrize(
-    ("then", "kwargs"),
-    [
-        (lambda y: {"b": y.softmax(-1), "none": None, "a": (y + 1,)}, {}),
-        (lambda y: (y, y.shape[0]), {"scale": 3.0}),
-        (lambda y: (y * 10).long().sum(-1), {"mask": torch.tensor([0.0, 1.0, 1.0])}),
-    ],
-)
+@TAKEN
 def test_agrees(then: Callable[[Tensor], Any], kwargs: dict[str, Any]) -> None:
     """Dicts, None, sizes, integers; masks, None and numbers as inputs; two sizes each."""
     trial = exported(then, **kwargs)

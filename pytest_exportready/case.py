@@ -72,6 +72,8 @@ def as_case(returned: object) -> ExportCase:
     if not isinstance(returned.model, torch.nn.Module) or isinstance(returned.model, torch.jit.ScriptModule):
         fix = _as_module(returned.model)
         raise CaseError(f"the model is {_shape_of(returned.model)}, not a torch.nn.Module in Python. Fix: {fix}")
+    if isinstance(returned.model, torch.fx.GraphModule) and "eval" in vars(returned.model):
+        raise CaseError(f"the model is what torch.export made. Fix: {_FROM_EXPORT}")
     if isinstance(returned.args, torch.Tensor):
         raise CaseError("the example inputs are one tensor, not a tuple of inputs: write (x,) instead of x")
     if not isinstance(returned.args, (tuple, list)):
@@ -97,6 +99,9 @@ def as_case(returned: object) -> ExportCase:
     return ExportCase(**{**values, "args": tuple(returned.args)})
 
 
+_FROM_EXPORT = "return the module that it was exported from: the export is what is to be proved"
+
+
 def _as_module(model: Any) -> str:
     """How to give as a module what is none."""
     import torch
@@ -109,7 +114,7 @@ def _as_module(model: Any) -> str:
     if isinstance(model, torch.jit.ScriptModule):
         return "return the Python module that was given to torch.jit.script or torch.jit.trace"
     if type(model).__name__ == "ExportedProgram":
-        return "return the module that it was exported from: the export is what is to be proved"
+        return _FROM_EXPORT
     if isinstance(model, Mapping):
         return "build the module and load the state dict into it: model.load_state_dict(state)"
     if not callable(model):

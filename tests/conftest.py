@@ -14,14 +14,11 @@ pytest_plugins = ["pytester"]
 collect_ignore = ["benchmarks"]
 
 
-TORCH_SEED = 67280421310721  # what torch starts with: a test that imports it first has the same numbers
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     """Random weights are the same in whatever order the tests run."""
     if torch := sys.modules.get("torch"):
-        torch.manual_seed(TORCH_SEED)
+        torch.manual_seed(0)
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:

@@ -55,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         history=read_history(arguments.baseline_history),
         expected=expected,
     )
-    command = rebaseline(arguments.last, arguments.tonight)
+    judged = any(change.now is not None for change in comparison.changes)
+    command = rebaseline(arguments.last, arguments.tonight) if judged else ""
     try:
         write_page(comparison, arguments.output, command)
         if arguments.junit:
@@ -64,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _refuse(f"{error.filename or arguments.output}: cannot be written: {error.strerror or error}")
     for line in lines(comparison):
         print(line)
-    print(f"\npage: {arguments.output}\nto take tonight as the new baseline: {command}\n{comparison.verdict}")
+    told = [f"to take tonight as the new baseline: {command}"] if command else []
+    print("\n".join(["", f"page: {arguments.output}", *told, comparison.verdict]))
     return comparison.status(arguments.fail_on)
 
 

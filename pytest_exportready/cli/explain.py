@@ -15,9 +15,9 @@ from pytest_exportready.finding import Rule
 from pytest_exportready.text import plain
 
 LONE_RULES = (
+    "case_run",
     "diagnose",
     "ranks.rules",
-    "runner",
     "session.export_hooks",
     "session.ranks",
     "session.verdict",
@@ -72,9 +72,17 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"exportready explain: no such code: {plain(wanted, 80)}. {hint}", file=sys.stderr)
         return 2
     name, text = rules[code]
-    lines = [fill(line, 110) for line in text.strip().splitlines()]
-    print(f"{code} {name}\n\n" + ("\n".join(lines) or "No documentation."))
+    print(f"{code} {name}\n\n{_wrapped(text.strip()) or 'No documentation.'}")
     return 0
+
+
+def _wrapped(text: str) -> str:
+    """Paragraphs filled anew; lists and indented lines as they are."""
+    paragraphs = []
+    for paragraph in text.split("\n\n"):
+        listed = any(line.startswith((" ", "-", "*", "|")) for line in paragraph.splitlines())
+        paragraphs.append(paragraph if listed else fill(paragraph, 110))
+    return "\n\n".join(paragraphs)
 
 
 COMMAND = Command("say what a code of a finding stands for", add_arguments, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,9 @@ FORMS = ("full", "strict")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("junit", nargs="+", type=Path, help="JUnit files; of several, the worst counts")
+    parser.add_argument(
+        "junit", nargs="+", type=Path, help="JUnit files, or folders of them; of several, the worst counts"
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -40,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.cases < 0:
         return _refuse(f"--cases {arguments.cases}: accepted is a whole number, 1 at the least")
     try:
-        run = read_junit(*arguments.junit)
+        run = read_junit(*chain.from_iterable(map(_files, arguments.junit)))
         if output.suffix.lower() == ".xml":
             written = _write_junit(run, output, arguments.form, arguments.cases)
         else:
@@ -55,6 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"exportready report: {result.message}", file=sys.stderr)
     print("\n".join([run.verdict, *map(str, written)]))
     return 1 if unread else 0
+
+
+def _files(path: Path) -> list[Path]:
+    """A file itself, and what a folder holds; a folder without any is refused by its name when it is read."""
+    return (sorted(path.rglob("*.xml")) or [path]) if path.is_dir() else [path]
 
 
 def _write_junit(run: Run, output: Path, form: str, cases: int) -> list[Path]:

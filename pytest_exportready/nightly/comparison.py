@@ -13,7 +13,7 @@ from pytest_exportready.nightly.expected import Expectation
 from pytest_exportready.nightly.moved import Moved
 from pytest_exportready.nightly.night import Night
 from pytest_exportready.nightly.state import WORST_FIRST, Change, State
-from pytest_exportready.report.cause import Cause
+from pytest_exportready.report.cause import Cause, of_finding
 
 Answer = Literal["yes", "no", "can't tell"]
 FailOn = Literal["new", "any", "never"]
@@ -37,7 +37,7 @@ class CauseRow:
         """What the first cell says, numbers and all."""
         seen = self.changes[0].now
         record = seen.result.readiness if seen else None
-        told = (error.message for error in (record.errors if record else ()) if error.code == self.cause.what)
+        told = (error.message for error in (record.errors if record else ()) if of_finding(error) == self.cause)
         return next(told, self.cause.message)
 
     @property

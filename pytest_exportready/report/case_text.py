@@ -10,7 +10,7 @@ from typing import Any
 from pytest_exportready.finding import Finding
 from pytest_exportready.readiness import Readiness
 from pytest_exportready.report import budget
-from pytest_exportready.report.cause import Cause
+from pytest_exportready.report.cause import Cause, of_finding
 from pytest_exportready.report.run import TestResult
 
 EXCERPT = 16 * 1024
@@ -29,7 +29,7 @@ WORDS = {
 def behind(cause: Cause, result: TestResult) -> Finding | None:
     """The finding that ``cause`` was told of, as ``result`` has it."""
     errors = result.readiness.errors if result.readiness else ()
-    return next((finding for finding in errors if finding.code == cause.what), None)
+    return next((finding for finding in errors if of_finding(finding) == cause), None)
 
 
 def needs_attention(result: TestResult) -> bool:

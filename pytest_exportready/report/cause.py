@@ -73,7 +73,7 @@ def causes_of(result: TestResult) -> tuple[Cause, ...]:
     if result.outcome not in ("failed", "xfailed", "infra"):
         return ()
     record = result.readiness
-    found = [_of_finding(finding) for finding in record.errors] if record else []
+    found = [of_finding(finding) for finding in record.errors] if record else []
     told = {cause.stage for cause in found}
     for stage in record.stages if record else ():
         if stage.outcome in ("failed", "infra") and stage.name not in told:
@@ -99,7 +99,8 @@ def normalised(message: str) -> str:
     return " ".join(_VARYING.sub(_stand_in, message).split())
 
 
-def _of_finding(finding: Finding) -> Cause:
+def of_finding(finding: Finding) -> Cause:
+    """The cause that a finding tells of."""
     return Cause(finding.stage, finding.code, normalised(finding.message), _frame(finding.file))
 
 

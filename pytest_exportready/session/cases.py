@@ -12,6 +12,7 @@ import pytest
 from pytest_exportready.case_options import CaseOptions
 from pytest_exportready.options import MARKER, OPTIONS
 from pytest_exportready.readiness import Readiness
+from pytest_exportready.session.ending import exit_is_raised
 from pytest_exportready.session.marker import CASE_OPTIONS, arguments_of, take_options
 from pytest_exportready.session.plain_data import plain_data
 from pytest_exportready.session.progress import Progress
@@ -98,6 +99,13 @@ class ExportReadySession:
 
     # -- running
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if CASE_OPTIONS in item.stash and (in_rank() or item.nodeid not in self.in_ranks):
+            from pytest_exportready.session.seed import seed
+
+            seed()  # before fixtures: one that seeds otherwise has its way
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, object, object]:
         scenario = self.in_ranks.get(report.nodeid)
@@ -115,7 +123,7 @@ class ExportReadySession:
         @functools.wraps(function)
         def judged(*args: Any, **kwargs: Any) -> None:
             __tracebackhide__ = True
-            with without_structured_trace():
+            with without_structured_trace(), exit_is_raised():
                 self._judge(pyfuncitem, options, function, args, kwargs)
 
         if READINESS in pyfuncitem.stash:  # of an attempt before

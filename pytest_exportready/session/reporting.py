@@ -12,6 +12,7 @@ import pytest
 from pytest_exportready.options import OPTIONS
 from pytest_exportready.report.gather import Gather
 from pytest_exportready.report.run import Run
+from pytest_exportready.session.ending import reported_on_sigterm
 from pytest_exportready.session.environment import properties
 from pytest_exportready.session.progress import Progress
 from pytest_exportready.session.sharding import SHARD, TOLD
@@ -98,7 +99,8 @@ class Reporting:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
-        result = yield
+        with reported_on_sigterm():
+            result = yield
         if self.problems:
             raise pytest.UsageError("\n".join(self.problems))
         return result

@@ -49,7 +49,8 @@ def judge_returned(
     try:
         case = as_case(returned)
     except CaseError as error:
-        return no_case(str(error), "return model.eval(), (example_input,)", name=name, scenario=scenario)
+        problem, _, fix = str(error).partition(" Fix: ")
+        return no_case(problem, fix or "return model.eval(), (example_input,)", name=name, scenario=scenario)
     if not required and (case.carries_training or case.stateful_calls):
         scenario = "as_is"  # further training would spoil what the user recorded
     how: dict[str, Any] = {"memory": memory}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 
 from pytest_exportready.cli import Command
@@ -15,11 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import pytest
-
     times = [] if arguments.times is None else [f"--export-ready-shard-times={arguments.times}"]
     given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
-    return int(pytest.main(["--export-ready", f"--export-ready-shard={arguments.shard}", *times, *given]))
+    chosen = ["--export-ready", f"--export-ready-shard={arguments.shard}"]
+    pytest = [sys.executable, "-m", "pytest"]  # anew: it warns where it finds its plugins imported
+    os.execv(sys.executable, [*pytest, *chosen, *times, *given])
 
 
 COMMAND = Command("run one part of the cases; N parts on N machines run each case once", add_arguments, run)

@@ -33,6 +33,7 @@ def test_runs_its_part_with_pytests_arguments(folder: Path) -> None:
     done = shard(folder, "2/2", "--collect-only", "-q", "-p", "no:cacheprovider", "test_cases.py")
     assert done.stdout.count("::test_case[") == 2, done.stdout + done.stderr
     assert done.returncode == 0
+    assert "Warning" not in done.stdout + done.stderr
 
 
 def test_a_wrong_shard_is_told(folder: Path) -> None:

@@ -44,6 +44,7 @@ NAMES = [
     "assert_no_loss_scale",
     "assert_no_residual_gradients",
     "assert_no_training_mode",
+    "assert_optimizer_holds_weights",
     "assert_parameters_whole",
     "assert_ranks_agree",
     "assert_results_as_recorded",

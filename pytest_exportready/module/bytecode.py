@@ -24,6 +24,12 @@ def attributes_written(code: CodeType) -> frozenset[str]:
 
 
 @cache
+def globals_read(code: CodeType) -> frozenset[str]:
+    """Names of the globals, and builtins, that ``code``, or a function inside it, reads."""
+    return _named(code, "LOAD_GLOBAL")
+
+
+@cache
 def read_raw(code: CodeType, attribute: str, movers: frozenset[str]) -> bool:
     """Whether ``code`` reads ``attribute`` somewhere without calling a method of ``movers`` on it at once.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from types import FunctionType, MethodType, ModuleType
+from functools import partial
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -18,11 +19,14 @@ def users_packages(model: nn.Module) -> frozenset[str]:
     return frozenset({type(module).__module__.split(".")[0] for module in model.modules()} - {"torch"})
 
 
-def inside(value: Any, packages: Collection[str]) -> Iterator[tuple[str, torch.Tensor | nn.Module]]:
+def inside(
+    value: Any, packages: Collection[str], functions: bool = False
+) -> Iterator[tuple[str, torch.Tensor | nn.Module]]:
     """Every tensor and module in ``value`` with its place in it (``[0]``, ``['mean']``, ``.stats.mean``).
 
     Followed are lists, tuples, dicts, and objects of a class from ``packages``, such as a plain record of statistics;
-    modules are not: they have names of their own.
+    with ``functions`` also what functions have kept: closures, defaults, partial arguments, the object of a method.
+    Modules are not: they have names of their own.
     """
     todo: list[tuple[str, Any]] = [("", value)]
     seen: set[int] = set()
@@ -34,7 +38,8 @@ def inside(value: Any, packages: Collection[str]) -> Iterator[tuple[str, torch.T
             yield place, item
         elif id(item) not in seen:
             seen.add(id(item))
-            todo += reversed([(place + step, part) for step, part in _parts(item, packages)])
+            parts = _parts(item, packages) or (_kept_by(item) if functions else [])
+            todo += reversed([(place + step, part) for step, part in parts])
 
 
 def _parts(item: Any, packages: Collection[str]) -> list[tuple[str, Any]]:
@@ -46,3 +51,24 @@ def _parts(item: Any, packages: Collection[str]) -> list[tuple[str, Any]]:
     if own and type(item).__module__.split(".")[0] in packages:
         return [(f".{name}", part) for name, part in vars(item).items()]
     return []
+
+
+def _kept_by(function: Any) -> list[tuple[str, Any]]:
+    if isinstance(function, partial):
+        given = [(f"[{position}]", part) for position, part in enumerate(function.args)]
+        return [("", function.func), *given, *((f".{name}", part) for name, part in function.keywords.items())]
+    if isinstance(function, MethodType):
+        return [(".__self__", function.__self__)]
+    if not isinstance(function, FunctionType):
+        return []
+    closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    kept = [(f".{name}", cell.cell_contents) for name, cell in closure if _filled(cell)]
+    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    return kept + [(f".default[{position}]", part) for position, part in enumerate(defaults)]
+
+
+def _filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False

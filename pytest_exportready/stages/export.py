@@ -141,7 +141,8 @@ def _frozen(weights: list[FrozenWeight]) -> Iterator[Finding]:
             few(weight.place for weight in hidden),
             f"{counted(len(hidden), 'weight')} registered nowhere: not in parameters(), not in the state dict, "
             "constants in the program",
-            "keep layers in nn.ModuleList or nn.ModuleDict, parameters in nn.ParameterList",
+            "make them attributes of the module: several layers as nn.ModuleList or nn.ModuleDict, parameters as "
+            "nn.ParameterList",
         )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -30,6 +32,25 @@ class Reads(nn.Module):
         return self.read(self, self.linear(x))
 
 
+def _applied(layer: nn.Module, x: Tensor) -> Any:
+    return layer(x)
+
+
+HEAD = nn.Linear(3, 3, bias=False)
+
+
+class ReadsGlobal(nn.Module):
+    def forward(self, x: Tensor) -> Any:
+        return self._head(x)
+
+    def _head(self, x: Tensor) -> Any:
+        return HEAD(x)
+
+
+def test_a_layer_that_is_global() -> None:
+    assert found(ReadsGlobal()) == [("error", "HEAD.weight")]
+
+
 def found(model: nn.Module, x: Tensor = X, mode: str = "non-strict") -> list[tuple[str, str]]:
     trial = Trial(ExportCase(model.eval(), (x,)), CaseOptions(), mode, Truth(model))  # type: ignore[arg-type]
     return [(f.severity, f.where) for f in export.run(trial) if f.code == "ER123"]
@@ -47,6 +68,21 @@ FAULTS = {
         lambda net: {"a": (nn.Linear(3, 3, bias=False),)},
         lambda net, x: net.kept["a"][0](x),
         "kept['a'][0].weight",
+    ),
+    "layer in a closure": (
+        lambda net: (lambda layer: lambda x: layer(x))(nn.Linear(3, 3, bias=False)),
+        lambda net, x: net.kept(x),
+        "kept.layer.weight",
+    ),
+    "layer in a partial": (
+        lambda net: functools.partial(_applied, nn.Linear(3, 3, bias=False)),
+        lambda net, x: net.kept(x),
+        "kept[0].weight",
+    ),
+    "layer behind its method": (
+        lambda net: nn.Linear(3, 3, bias=False).forward,
+        lambda net, x: net.kept(x),
+        "kept.__self__.weight",
     ),
     "parameter in a list": (lambda net: [nn.Parameter(torch.ones(3))], lambda net, x: x * net.kept[0], "kept[0]"),
 }

@@ -1,0 +1,126 @@
+"""The optimizer in ``training_state`` trains the tensors that the model has.
+
+An optimizer keeps the tensors that it was given. Made before a layer was replaced (a new head), or before parameters
+were made anew (``to_empty``, ``load_state_dict(assign=True)``), it goes on to train tensors of no model, and the new
+ones stay as they were: without an error, and with a loss that falls. Told is an optimizer that holds some parameters
+of the model, and in the place of others, which no group has, tensors of other objects that differ from these in one
+size at the most. Fine are frozen parameters, an optimizer of several models, and one of a model that this one is a copy
+of (an average). An optimizer that keeps a state for what it trained, and has none for anything, has taken no step.
+
+Bad:  ``optimizer = Adam(net.parameters()); net.head = nn.Linear(8, 2); train(net, optimizer)``
+Good: ``net.head = nn.Linear(8, 2); optimizer = Adam(net.parameters()); train(net, optimizer)``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from pytest_exportready.check import Check, Subject
+from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.module.wrappers import unwrap
+from pytest_exportready.names import counted, few
+
+RULE = Rule("ER319", "optimizer_holds_weights")
+
+
+def inspect(subject: Subject) -> Iterator[Finding]:
+    optimizer = subject.training_state.get("optimizer")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        return
+    held = {id(p): p for group in optimizer.param_groups for p in group["params"]}
+    named = {name: p for name, p in unwrap(subject.model)[0].named_parameters() if p.requires_grad}
+    own = {id(p) for p in named.values()}
+    missed = {name: p for name, p in named.items() if id(p) not in held}
+    others = [p for key, p in held.items() if key not in own]
+    if own & held.keys() and missed and _stand_for(others, list(missed.values())):
+        yield RULE.error(
+            few(missed),
+            f"{counted(len(missed), 'parameter')} in no group of the optimizer, which holds tensors of other objects "
+            "in their place: it trained those",
+            "make the optimizer after the model is complete, and train again",
+        )
+    steps = subject.training_state.get("step")
+    if isinstance(steps, int) and steps > 0 and own & held.keys() and _keeps_state(optimizer) and not optimizer.state:
+        yield RULE.error(
+            "optimizer",
+            f"the {type(optimizer).__name__} has no state after {counted(steps, 'step')}: it has taken none, as where "
+            "a GradScaler skips every step",
+            "look for NaN or inf in the loss and the gradients, and train again",
+        )
+
+
+def _stand_for(others: list[Tensor], missed: list[nn.Parameter]) -> bool:
+    """Whether each of ``missed`` has one of ``others`` for itself that it may have replaced."""
+    left = list(others)
+    for parameter in missed:
+        alike = next((n for n, other in enumerate(left) if _alike(other, parameter)), None)
+        if alike is None:
+            return False
+        del left[alike]
+    return True
+
+
+def _alike(one: Tensor, other: Tensor) -> bool:
+    return one.dim() == other.dim() and sum(a != b for a, b in zip(one.shape, other.shape, strict=True)) <= 1
+
+
+def _keeps_state(optimizer: torch.optim.Optimizer) -> bool:
+    """Known of torch's own: all but plain SGD keep a state for each parameter from the first step on."""
+    if not type(optimizer).__module__.startswith("torch.optim"):
+        return False
+    return type(optimizer) is not torch.optim.SGD or any(group["momentum"] for group in optimizer.param_groups)
+
+
+class _Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.body(x).relu())
+        return out
+
+
+def _trained(replaced_late: bool, steps: int = 2) -> Subject:
+    net = _Net()
+    if not replaced_late:
+        net.head = nn.Linear(8, 2)
+    optimizer = torch.optim.Adam(net.parameters())
+    if replaced_late:
+        net.head = nn.Linear(8, 2)
+    for _ in range(steps):
+        net(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return Subject(net.eval(), (torch.ones(2, 4),), training_state={"optimizer": optimizer, "step": 2})
+
+
+def _with_other(net: nn.Module, *trained: nn.Module) -> Subject:
+    optimizer = torch.optim.SGD([p for module in trained for p in module.parameters()], lr=0.1)
+    return Subject(net.eval(), (torch.ones(2, 4),), training_state={"optimizer": optimizer, "step": 2})
+
+
+def _several_models() -> Subject:
+    net = _Net()
+    return _with_other(net, net, nn.Linear(4, 1))
+
+
+def _head_alone() -> Subject:
+    net = _Net()
+    return _with_other(net, net.head)
+
+
+CHECK = Check(
+    rule=RULE,
+    inspect=inspect,
+    good=(
+        lambda: _trained(replaced_late=False),
+        _several_models,
+        _head_alone,
+        lambda: _with_other(_Net(), _Net()),  # the model is a copy
+    ),
+    bad=(lambda: _trained(replaced_late=True), lambda: _trained(replaced_late=False, steps=0)),
+)

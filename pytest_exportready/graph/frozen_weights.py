@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -41,6 +41,15 @@ def frozen_weights(program: ExportedProgram, module: nn.Module) -> Iterator[Froz
         if key is not None and (key in names or key in places):
             place = ", ".join(places.get(key, [constant]))
             yield FrozenWeight(constant, place, names.get(key, ""), trained.get(key, True))
+
+
+def foreign_weights(program: ExportedProgram, parameters: Iterable[nn.Parameter]) -> Iterator[FrozenWeight]:
+    """Every constant of ``program`` that is one of ``parameters``, which no module of its own has."""
+    trained = {memory(parameter): parameter.requires_grad for parameter in parameters}
+    for constant, value in program.constants.items():
+        key = memory(value) if isinstance(value, torch.Tensor) else None
+        if key is not None and key in trained:
+            yield FrozenWeight(constant, constant, "", trained[key])
 
 
 def memory(tensor: torch.Tensor) -> object | None:

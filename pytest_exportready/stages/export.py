@@ -15,13 +15,14 @@ from pytest_exportready.check import Subject
 from pytest_exportready.diagnose import Failure, diagnose
 from pytest_exportready.failure import stack_place
 from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.frozen_weights import FrozenWeight, frozen_weights
+from pytest_exportready.graph.frozen_weights import FrozenWeight, foreign_weights, frozen_weights
 from pytest_exportready.graph.state import unread_state
 from pytest_exportready.module.preserve import preserved
 from pytest_exportready.module.sharding import sharded_parameters, sharding_modules
 from pytest_exportready.names import counted, few
 from pytest_exportready.prepare import prepare
 from pytest_exportready.proof.dynamic import by_name, declared, dynamic_shapes, name_arguments
+from pytest_exportready.proof.foreign_parameters import foreign_parameters
 from pytest_exportready.proof.pytree import distinct, flatten
 from pytest_exportready.stage import SkipStage, Stage, StageInfrastructure, Trial
 from pytest_exportready.stages._reproduced import reproduced
@@ -99,6 +100,8 @@ def run(trial: Trial) -> Iterator[Finding]:
                 return
             left = [change.where for change in clean.changes() if _holds_fake(change.now)]
             frozen = list(frozen_weights(program, subject.model))
+            if _could_be_weights(program, {weight.constant for weight in frozen}):
+                frozen += foreign_weights(program, foreign_parameters(subject.model, (case.args, case.kwargs)))
         _own_storage(program)
     trial.program = program
     trial.facts["nodes"] = len(program.graph.nodes)
@@ -108,7 +111,7 @@ def run(trial: Trial) -> Iterator[Finding]:
             f"torch.export left FakeTensors on the module: {', '.join(left[:5])}; they were taken away again",
             "export a copy of the module, or assign these attributes outside forward",
         )
-    yield from _frozen(frozen)
+    yield from _frozen(frozen, program)
     unread = [name for name in unread_state(program) if name not in {weight.registered for weight in frozen}]
     if unread:
         yield UNREAD.info(few(unread), "kept in the state dict, never read by the program")
@@ -126,7 +129,13 @@ def run(trial: Trial) -> Iterator[Finding]:
             )
 
 
-def _frozen(weights: list[FrozenWeight]) -> Iterator[Finding]:
+def _could_be_weights(program: ExportedProgram, explained: set[str]) -> bool:
+    """Whether there are constants of numbers, besides single ones, that are not explained."""
+    rest = (value for name, value in program.constants.items() if name not in explained)
+    return any(isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim() for value in rest)
+
+
+def _frozen(weights: list[FrozenWeight], program: ExportedProgram) -> Iterator[Finding]:
     aliases = [f"{weight.place} is {weight.registered}" for weight in weights if weight.registered]
     if aliases:
         yield WEIGHTS.error(
@@ -137,12 +146,15 @@ def _frozen(weights: list[FrozenWeight]) -> Iterator[Finding]:
     hidden = [weight for weight in weights if not weight.registered]
     if hidden:
         tell = WEIGHTS.error if any(weight.trained for weight in hidden) else WEIGHTS.warning
+        file, line = _first_use(program, hidden[0].constant)
         yield tell(
             few(weight.place for weight in hidden),
             f"{counted(len(hidden), 'weight')} registered nowhere: not in parameters(), not in the state dict, "
             "constants in the program",
             "make them attributes of the module: several layers as nn.ModuleList or nn.ModuleDict, parameters as "
             "nn.ParameterList",
+            file=file,
+            line=line,
         )
 
 

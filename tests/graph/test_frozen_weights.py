@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -45,6 +47,21 @@ class ReadsGlobal(nn.Module):
 
     def _head(self, x: Tensor) -> Any:
         return HEAD(x)
+
+
+class ReadsClass(nn.Module):
+    heads: ClassVar = collections.deque([nn.Linear(3, 3, bias=False)])
+
+    def forward(self, x: Tensor) -> Any:
+        return self.heads[0](x)
+
+
+def test_a_layer_where_nobody_looks() -> None:
+    """Its place is the line that reads it."""
+    trial = Trial(ExportCase(ReadsClass().eval(), (X,)), CaseOptions(), "non-strict", Truth(ReadsClass()))
+    (finding,) = [finding for finding in export.run(trial) if finding.code == "ER123"]
+    assert finding.severity == "error"
+    assert (finding.file, finding.line) == (__file__, inspect.getsourcelines(ReadsClass.forward)[1] + 1)
 
 
 def test_a_layer_that_is_global() -> None:

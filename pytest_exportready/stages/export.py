@@ -17,6 +17,7 @@ from pytest_exportready.failure import stack_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.graph.frozen_weights import FrozenWeight, foreign_weights, frozen_weights
 from pytest_exportready.graph.state import unread_state
+from pytest_exportready.graph.unspellable import unspellable_names
 from pytest_exportready.module.preserve import preserved
 from pytest_exportready.module.sharding import sharded_parameters, sharding_modules
 from pytest_exportready.names import counted, few
@@ -57,6 +58,12 @@ SPEC = Rule(
     "ER122",
     "dynamic_shapes_fit",
     "The dynamic shapes asked for do not fit the example inputs.",
+)
+NAMES = Rule(
+    "ER125",
+    "names_are_python",
+    "torch writes Python code of an exported program, in which nothing can have the name of a keyword, or one with a "
+    "quote: add_module and ModuleDict take such names, and the program that holds them can never run.",
 )
 AUTOCAST = Rule(
     "ER124",
@@ -112,6 +119,10 @@ def run(trial: Trial) -> Iterator[Finding]:
             "export a copy of the module, or assign these attributes outside forward",
         )
     yield from _frozen(frozen, program)
+    odd = unspellable_names(program)
+    if odd:
+        problem = f"the program cannot run: Python has no such name as {few(map(repr, odd))}"
+        yield NAMES.error(few(odd), problem, "give it another name")
     unread = [name for name in unread_state(program) if name not in {weight.registered for weight in frozen}]
     if unread:
         yield UNREAD.info(few(unread), "kept in the state dict, never read by the program")
@@ -215,4 +226,4 @@ def _device_types(model: nn.Module) -> list[str]:
     return sorted({"cpu", *(parameter.device.type for parameter in model.parameters())} - {"meta"})
 
 
-STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, UNREAD, SPEC, AUTOCAST), every_rank=True)
+STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, UNREAD, SPEC, NAMES, AUTOCAST), every_rank=True)

@@ -45,6 +45,11 @@ def with_backward_hook() -> nn.Module:
     return model.eval()
 
 
+@torch.inference_mode()
+def within_inference_mode() -> nn.Module:
+    return net(lambda s, x: s.linear(x))
+
+
 class Record:
     def __init__(self, x: Tensor) -> None:
         self.x = x
@@ -168,6 +173,7 @@ KINDS = {
         lambda: net(lambda s, batch: batch["a"][0].x * 2), "ER402", "ER402", "class Record", line=False,
         args=({"a": [Record(X)]},),
     ),
+    "inference mode": Kind(within_inference_mode, "ER431", "", "linear.weight, linear.bias", line=False),
     "clock": Kind(lambda: net(lambda s, x: x + time.time() * 0), "", "ER427"),
 }  # fmt: skip
 

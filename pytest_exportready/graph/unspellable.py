@@ -1,0 +1,26 @@
+"""Names that the Python which torch writes of a program cannot spell: keywords, and names with quotes."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from contextlib import suppress
+
+from torch.export import ExportedProgram
+
+
+def unspellable_names(program: ExportedProgram) -> list[str]:
+    """Those of modules and weights for which ``program.module()`` is no Python that could be run; empty if it is."""
+    names = {*program.state_dict, *program.constants}
+    for node in program.graph.nodes:
+        names |= {path for path, _ in (node.meta.get("nn_module_stack") or {}).values()}
+    odd = sorted({part for name in names for part in name.split(".") if part and not _plain(part)})
+    if odd:
+        with suppress(Exception):
+            program.module()
+            return []
+    return odd
+
+
+def _plain(name: str) -> bool:
+    return re.fullmatch(r"\w+", name) is not None and not keyword.iskeyword(name)

@@ -1,4 +1,4 @@
-"""The module was built, or its weights were loaded, within ``torch.inference_mode()``: a strict export alone takes them.
+"""The module was built, or its weights were loaded, within ``torch.inference_mode()``: only a strict export takes it.
 
 Bad:  ``with torch.inference_mode(): model = build()``
 Good: ``model = build()``, and ``with torch.inference_mode(): model(x)``; or ``with torch.no_grad(): model = build()``.

@@ -149,7 +149,7 @@ class ExportReadySession:
         if error is not None:
             raise error
         assert readiness is not None
-        settle(readiness, options, expect_failures=not self.config.getoption("runxfail"))
+        settle(readiness, options, expect_failures=not self.config.getoption("runxfail", False))
 
     def _verdict(
         self, item: pytest.Function, options: CaseOptions, build: functools.partial[Any], ranks: Together | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,10 @@ class Reporting:
         if self.session is not None and self.session.exitstatus in GREEN:
             self.session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    @property
+    def _nothing_runs(self) -> bool:
+        return any(self.config.getoption(name, False) for name in NOTHING_RUNS)
+
     # -- while cases run
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -99,6 +103,10 @@ class Reporting:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
+        if not self._nothing_runs:
+            for path in (self.options.junit, self.options.html):
+                with suppress(OSError):  # told when it is written
+                    path.unlink()  # a crash must not leave the verdict of an earlier run
         with reported_on_sigterm():
             result = yield
         if self.problems:
@@ -109,7 +117,7 @@ class Reporting:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if any(self.config.getoption(name, False) for name in NOTHING_RUNS):
+        if self._nothing_runs:
             return
         self.session = session
         self.shard = self.config.stash.get(TOLD, self.shard)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Any
 
@@ -22,6 +23,16 @@ def test_files_where_asked(project: Project) -> None:
     assert "test_one" in (project.path / "c.html").read_text()
     assert not (project.path / "exportready").exists()
     result.stdout.fnmatch_lines(["*= export readiness =*", "JUnit: a/b.xml", "page: c.html", "Ready: *"])
+
+
+def test_a_crash_leaves_no_verdict_of_an_earlier_run(project: Project) -> None:
+    project.write(ONE)
+    assert project.run().ret == 0
+    assert project.run("--collect-only").ret == 0
+    assert list(project.results()) == ["test_one"]
+    project.write("import os, signal\n@export_ready\ndef test_one(): os.kill(os.getpid(), signal.SIGKILL)\n")
+    assert project.run(apart=True).ret == -signal.SIGKILL
+    assert list((project.path / "exportready").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -51,6 +62,7 @@ def test_nothing_is_written_where_nothing_runs(project: Project, args: list[str]
         ["-p", "no:junitxml", "-p", "no:doctest", "-p", "no:unittest"],
         ["--junitxml=pytest.xml"],
         ["-o", "console_output_style=count"],
+        ["-p", "no:skipping"],
     ],
     ids=" ".join,
 )

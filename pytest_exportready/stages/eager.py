@@ -13,10 +13,13 @@ from pytest_exportready.module.bytecode import place_of_write
 from pytest_exportready.module.preserve import Change
 from pytest_exportready.module.replaced_forward import replaced_forwards
 from pytest_exportready.names import few
+from pytest_exportready.proof.global_state import global_state_kept
 from pytest_exportready.proof.lying_flags import aligned, lying_flags
+from pytest_exportready.proof.outside_reads import INPUTS_ONLY, outside_reads
 from pytest_exportready.proof.pytree import named_leaves
 from pytest_exportready.proof.random_line import random_line
 from pytest_exportready.proof.tolerance import Tolerance, compare
+from pytest_exportready.proof.truth import Call
 from pytest_exportready.proof.variation import variations
 from pytest_exportready.stage import Stage, Trial
 from pytest_exportready.text import exception_text
@@ -110,6 +113,16 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
             file=file,
             line=line,
         )
+    if _differs_with_one_seed(trial, call):
+        read = next(iter(outside_reads(lambda: trial.truth.answer(call))), None)
+        asked = f"forward asks {read.words} at this line" if read else "it depends on what is outside of the module"
+        return REPEATS.error(
+            "",
+            f"two equal calls give different outputs, although the random states are as they were: {asked}",
+            INPUTS_ONLY,
+            file=read.file if read else "",
+            line=read.line if read else 0,
+        )
     file, line = random_line(lambda: trial.truth.answer(call))
     return REPEATS.error(
         "",
@@ -119,6 +132,15 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
         file=file,
         line=line,
     )
+
+
+def _differs_with_one_seed(trial: Trial, call: Call) -> bool:
+    """Whether the answer is another each time, from the same random states of torch, Python and numpy."""
+    with global_state_kept():
+        first = trial.truth.answer(call)
+    with global_state_kept():
+        second = trial.truth.answer(call)
+    return not compare(first, second, Tolerance()).agree
 
 
 def _remembering(trial: Trial, changes: list[Change]) -> Iterator[Finding]:
@@ -181,7 +203,13 @@ def _suspects(trial: Trial) -> str:
     """What may have changed the answer: a flag of adapters that lies, forwards that were replaced or decorated."""
     module = trial.truth.module
     lying = lying_flags(module, (trial.case.args, trial.case.kwargs), trial.case.golden, trial.case.golden_tolerance)
-    return ", ".join([*(f"{name} (says merged)" for name in lying), *replaced_forwards(module)][:3])
+    narrowed = [
+        f"{name} ({tensor.dtype}, {shipped.dtype} in the checkpoint)"
+        for name, tensor in module.state_dict().items()
+        if isinstance(shipped := (trial.case.checkpoint or {}).get(name), torch.Tensor)
+        and shipped.dtype.itemsize > tensor.dtype.itemsize
+    ]
+    return ", ".join([*(f"{name} (says merged)" for name in lying), *replaced_forwards(module), *narrowed][:3])
 
 
 def _has_nan(leaf: torch.Tensor) -> bool:

@@ -3,6 +3,7 @@ ones."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from math import inf, isfinite
@@ -15,6 +16,7 @@ from pytest_exportready.failure import user_place
 from pytest_exportready.finding import Finding, Rule
 from pytest_exportready.graph.nodes import operator_name, owner, source
 from pytest_exportready.proof.baked import baked_at
+from pytest_exportready.proof.outside_reads import INPUTS_ONLY, outside_reads
 from pytest_exportready.proof.pytree import flatten, map_tensors
 from pytest_exportready.proof.reference import no_further_from_float64
 from pytest_exportready.proof.tolerance import Comparison, Tolerance, compare
@@ -48,6 +50,13 @@ NOT_VACUOUS = Rule(
 _KEPT = (
     "compute it with torch operators, or make what is called there one: "
     '@torch.library.custom_op("mylib::name", mutates_args=()) and register_fake'
+)
+
+
+_FIXED = re.compile(r"Guard failed: (\w+)\.size\(\)\[(\d+)\]")
+_UNFIXED = (
+    "declare it dynamic (dynamic_shapes=), and take no Python number from it in forward: no int(), math or f-string; "
+    "more_inputs of other sizes are meant for dimensions that are dynamic"
 )
 
 
@@ -141,10 +150,11 @@ def _compare(
         file, line = source(failed) if failed is not None else user_place(error)
         at = f" at {operator_name(failed)}" if failed is not None else ""
         message = f"the program ({trial.mode}) fails on {what}{at}, where the module runs: {exception_text(error)}"
+        fixed = _FIXED.search(str(error))
         yield RUNS.error(
-            owner(failed) if failed is not None else "",
+            f"{fixed[1]}.shape[{fixed[2]}]" if fixed else owner(failed) if failed is not None else "",
             message,
-            "look at what forward does there that the trace could not see",
+            _UNFIXED if fixed else "look at what forward does there that the trace could not see",
             file=file,
             line=line,
         )
@@ -160,12 +170,15 @@ def _compare(
             call = f", call {number + 1} of {len(calls)}" if len(calls) > 1 else ""
             example = (trial.case.args, trial.case.kwargs)
             baked = baked_at(trial.truth.module, example, calls[number], strict=trial.mode == "strict")
-            why, (file, line) = baked or ("", ("", 0))
+            why, (file, line), fix = (*baked, _KEPT) if baked else ("", ("", 0), _advice(trial))
+            asked = None if baked else next(iter(outside_reads(lambda: trial.truth.sequence(calls))), None)
+            if asked is not None:
+                why, (file, line), fix = f"forward asks {asked.words}", (asked.file, asked.line), INPUTS_ONLY
             yield AGREES.error(
                 result.where,
                 f"the program ({trial.mode}) and the trained module disagree on {what}{call}: {result.problem}"
                 + f"; {why}" * bool(why),
-                _KEPT if why else _advice(trial),
+                fix,
                 file=file,
                 line=line,
             )

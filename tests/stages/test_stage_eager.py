@@ -181,6 +181,26 @@ def test_a_counter_that_shows_only_later(function: Any, where: list[str]) -> Non
     assert (net.calls, net.counts, net.schedule.step) == (0, {"step": 0}, 0)
 
 
+def test_a_module_narrower_than_its_checkpoint_is_suspected() -> None:
+    """``load_state_dict`` casts without a word."""
+
+    class Shift(nn.Module):
+        def __init__(self, dtype: torch.dtype) -> None:
+            super().__init__()
+            self.by = nn.Parameter(torch.full((3,), 1 / 3, dtype=dtype))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + self.by
+
+    shipped = Shift(torch.float32)
+    readiness = export_ready_check(
+        Shift(torch.bfloat16).eval(), (X,), stages=["eager"], golden=shipped(X).detach(), golden_tolerance=1e-4,
+        checkpoint=shipped.state_dict(),
+    )  # fmt: skip
+    (finding,) = (finding for finding in readiness.errors if finding.code == "ER113")
+    assert finding.where == "by (torch.bfloat16, torch.float32 in the checkpoint)"
+
+
 def test_golden_dict_in_another_order() -> None:
     """Outputs of a dict are matched by key; a golden of another form, such as a list, by place."""
 

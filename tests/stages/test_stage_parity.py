@@ -3,6 +3,7 @@ told."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -233,6 +234,14 @@ def test_more_inputs_of_another_kind() -> None:
     readiness = check(lambda x: x @ torch.ones(3, 2), more_inputs=[((torch.randn(4, 5),), {})])
     assert codes(readiness) == ["ER502"]
     assert "more_inputs[0]" in readiness.errors[0].message
+
+
+def test_a_size_that_forward_fixed() -> None:
+    """Another input has another size of a dimension that is not dynamic: it is named."""
+    readiness = check(lambda x: x * math.log(x.shape[1]), X, more_inputs=[((torch.ones(4, 5),), {})])
+    (finding,) = (finding for finding in readiness.errors if finding.code == "ER502")
+    assert finding.where.endswith(".shape[1]")
+    assert "declare it dynamic" in finding.fix
 
 
 def test_the_fast_path_of_transformer_encoder() -> None:

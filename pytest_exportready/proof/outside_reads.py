@@ -18,6 +18,8 @@ from pytest_exportready.failure import is_users
 
 CLOCK, SEED = "the clock", "or sets a random state"
 INPUTS_ONLY = "let forward depend on inputs, parameters and buffers only: give it what it asks for as an input"
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_DECORATORS = ("torch/_compile.py", "torch/_dynamo/eval_frame.py")
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,12 @@ def _of_object(called: Any) -> str:
 
 
 def _users(frame: FrameType | None) -> FrameType | None:
-    """The user's frame that asks, through Python's own library at the most: what torch asks is its own affair."""
-    while frame is not None and not is_users(frame.f_code.co_filename):
-        if not frame.f_code.co_filename.startswith((os.path.dirname(os.__file__) + os.sep, "<frozen ")):
-            return None
-        if "site-packages" in frame.f_code.co_filename:
+    """The user's frame that asks, through Python's own library and decorators of torch at the most: what torch asks is
+    its own affair.
+    """
+    while frame is not None and not is_users(file := frame.f_code.co_filename):
+        standard = file.startswith((_STANDARD, "<frozen ")) and "site-packages" not in file
+        if not standard and not file.replace(os.sep, "/").endswith(_DECORATORS):
             return None
         frame = frame.f_back
     return frame

@@ -90,6 +90,20 @@ def test_state_that_is_global_is_no_dropout() -> None:
     assert "dropout" not in finding.fix
 
 
+class Seeds(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        torch.manual_seed(7)
+        return x + torch.randn(x.shape)
+
+
+def test_a_seed_that_no_program_keeps() -> None:
+    """Told after an export as well: torch wraps its functions differently from then on."""
+    readiness = export_ready_check(Seeds().eval(), (X,))
+    (finding,) = (finding for finding in readiness.errors if finding.code == "ER501")
+    assert "sets a random state" in finding.message
+    assert (finding.file, finding.line) == (__file__, first_line(Seeds.forward) + 1)
+
+
 class ByGradMode(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = x * 2

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pytest_exportready.case import ExportCase
 from pytest_exportready.module.places import unregistered_tensors
+from pytest_exportready.proof.outside_reads import OutsideRead, outside_reads
 from pytest_exportready.proof.pytree import flatten, map_tensors, named_leaves, unflatten
 from pytest_exportready.proof.tolerance import Tolerance, compare
 from pytest_exportready.proof.truth import Call, Truth
@@ -34,12 +35,13 @@ class NotCompared(Exception):
 class Apart:
     """The outputs differ. where: which output. told: who differs from whom, and how far. culprit: the one rank that
     does, if it is one. attributes: Python attributes of modules, and tensors in them, that the ranks do not have
-    alike."""
+    alike. asked: what forward asks besides its inputs and state."""
 
     where: str
     told: str
     culprit: int | None
     attributes: list[str] = field(default_factory=list)
+    asked: OutsideRead | None = None
 
 
 def outputs_apart(
@@ -63,12 +65,14 @@ def outputs_apart(
         apart = _by_form(found) or _by_values(found, _problems(answer, found[0].reference, tolerance, table))
         if apart is None:
             return None
-        again = compare(answer, _run(truth, call, table), tolerance)
+        answers: list[Any] = []
+        reads = outside_reads(lambda: answers.append(_run(truth, call, table)))
+        again = compare(answer, answers[0], tolerance)
     if not all(table.gather_json("repeats", again.agree)):
         raise NotCompared("forward does not repeat itself")
     attributes = table.gather_where_different("attributes", _attributes(truth.module)) or [{}] * len(table.ranks)
     names = list(dict.fromkeys(difference.where for difference in differences(attributes, table.ranks)))
-    return replace(apart, attributes=names)
+    return replace(apart, attributes=names, asked=next(iter(reads), None))
 
 
 def _by_form(found: list[Difference]) -> Apart | None:

@@ -48,7 +48,7 @@ def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Find
 
 def _place(subject: Subject, constant: str, value: torch.Tensor) -> str:
     """Where the module keeps the constant; its name in the program when it is not found there."""
-    kept = unregistered_tensors(unwrap(subject.model)[0])
+    kept = unregistered_tensors(unwrap(subject.model)[0], functions=True)
     alike = (place for place, tensor in kept if tensor.dtype == value.dtype and same_numbers(value, tensor.detach()))
     return next(alike, constant)
 

@@ -32,7 +32,7 @@ def frozen_weights(program: ExportedProgram, module: nn.Module) -> Iterator[Froz
     names = {memory(parameter): name for name, parameter in module.named_parameters()}
     places: dict[object, list[str]] = {}
     trained: dict[object, bool] = {}
-    for place, tensor in unregistered_tensors(module):
+    for place, tensor in unregistered_tensors(module, functions=True):
         if isinstance(tensor, nn.Parameter):
             places.setdefault(memory(tensor), []).append(place)
             trained[memory(tensor)] = tensor.requires_grad

@@ -13,15 +13,16 @@ from pytest_exportready.module.containers import inside, users_packages
 from pytest_exportready.torch_internals.modules import plain_attributes
 
 
-def unregistered_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor in plain attributes with its qualified name: in lists, tuples, dicts, objects of the user's and
-    closures of functions, and in modules that are kept there and so are no children (``layers[0].weight``); and those
-    in globals that forward reads (``HEAD.weight``).
+def unregistered_tensors(model: nn.Module, *, functions: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor in plain attributes with its qualified name: in lists, tuples, dicts and objects of the user's, and
+    in modules that are kept there and so are no children (``layers[0].weight``).
+
+    functions: also those in closures and arguments of functions, and in globals that forward reads (``HEAD.weight``).
     """
     registered = {id(module) for module in model.modules()}
     packages = users_packages(model)
-    for prefix, value in [*_attributes(model), *_globals(model)]:
-        for place, found in inside(value, packages, functions=True):
+    for prefix, value in [*_attributes(model), *(_globals(model) if functions else ())]:
+        for place, found in inside(value, packages, functions):
             if isinstance(found, torch.Tensor):
                 yield f"{prefix}{place}", found
             elif id(found) not in registered:

@@ -74,9 +74,9 @@ def test_hostile_text_and_workers_that_die(project: Project) -> None:
     project.write(
         HOSTILE
         + """
-import os
+import os, signal
 @export_ready
-def test_leaves(): os._exit(0)
+def test_leaves(): os.kill(os.getpid(), signal.SIGKILL)
 @export_ready
 def test_aborts(): os.abort()
 @export_ready(stages=["train"])
@@ -119,11 +119,11 @@ def test_three(): return None
 
 def test_the_last_case_takes_its_worker_along(project: Project) -> None:
     project.write("""
-import os
+import os, signal
 @export_ready(stages=["train"])
 def test_one(): return ready()
 @export_ready
-def test_two(): os._exit(0)
+def test_two(): os.kill(os.getpid(), signal.SIGKILL)
 """)
     for restart in ("1", "0"):
         result = project.run("-n", "1", f"--max-worker-restart={restart}", apart=True)

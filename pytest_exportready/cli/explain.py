@@ -77,10 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _wrapped(text: str) -> str:
-    """Paragraphs filled anew; lists and indented lines as they are."""
+    """Paragraphs filled anew; lists, examples and indented lines as they are."""
     paragraphs = []
     for paragraph in text.split("\n\n"):
-        listed = any(line.startswith((" ", "-", "*", "|")) for line in paragraph.splitlines())
+        listed = any(line.startswith((" ", "-", "*", "|", "Bad:", "Good:")) for line in paragraph.splitlines())
         paragraphs.append(paragraph if listed else fill(paragraph, 110))
     return "\n\n".join(paragraphs)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 import re
-from contextlib import suppress
 
 from torch.export import ExportedProgram
 
@@ -16,10 +15,13 @@ def unspellable_names(program: ExportedProgram) -> list[str]:
         names |= {path for path, _ in (node.meta.get("nn_module_stack") or {}).values()}
     odd = sorted({part for name in names for part in name.split(".") if part and not _plain(part)})
     if odd:
-        with suppress(Exception):
+        try:
             program.module()
-            return []
-    return odd
+        except SyntaxError:
+            return odd
+        except Exception:
+            return []  # for another reason, which the stages behind the export tell
+    return []
 
 
 def _plain(name: str) -> bool:

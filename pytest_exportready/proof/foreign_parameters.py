@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -15,7 +16,9 @@ from pytest_exportready.torch_internals.tensors import each_operator
 
 
 def foreign_parameters(module: nn.Module, call: Call) -> list[nn.Parameter]:
-    """Those that operators are given in a ``call`` of ``module``, which is put back as it was."""
+    """Those that operators are given in a ``call`` of ``module``, which is put back as it was; up to where it cannot be
+    watched, as in compiled code.
+    """
     own = {id(parameter) for parameter in module.parameters()}
     found: dict[int, nn.Parameter] = {}
 
@@ -26,6 +29,6 @@ def foreign_parameters(module: nn.Module, call: Call) -> list[nn.Parameter]:
         return operator(*args, **kwargs)
 
     args, kwargs = distinct((tuple(call[0]), dict(call[1])))
-    with preserved(module), torch.no_grad(), each_operator(run):
+    with preserved(module), torch.no_grad(), suppress(Exception), each_operator(run):
         module(*args, **kwargs)
     return list(found.values())

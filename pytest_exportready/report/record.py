@@ -122,13 +122,13 @@ def _clean_reproducer(text: str) -> str:
 def _clean_stage(stage: StageResult) -> StageResult:
     name, mode, cached = _clean_words(stage.name, stage.mode, stage.cached)
     return StageResult(
-        name,
-        stage.outcome,
-        budget.seconds(stage.seconds),
-        mode,
-        budget.line(stage.reason),
-        budget.plain_json(stage.facts),
-        cached,
+        name=name,
+        outcome=stage.outcome,
+        seconds=budget.seconds(stage.seconds),
+        mode=mode,
+        reason=budget.line(stage.reason),
+        facts=budget.plain_json(stage.facts),
+        cached=cached,
     )
 
 

@@ -39,3 +39,13 @@ def test_every_code_is_well_formed_and_documented() -> None:
         assert re.fullmatch(r"ER\d{3}", code)
         assert re.fullmatch(r"[a-z][a-z0-9_]+", name)
         assert text, f"{code} {name} has no documentation"
+
+
+def test_examples_keep_their_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of every code: what is bad and what is good stand each on a line of their own."""
+    for code, (_, text) in documented().items():
+        assert main(["explain", code]) == 0
+        shown = capsys.readouterr().out.splitlines()
+        for kind in ("Bad:", "Good:"):
+            told = [line for line in text.splitlines() if line.startswith(kind)]
+            assert [line for line in shown if line.startswith(kind)] == told, code

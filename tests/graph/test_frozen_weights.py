@@ -6,6 +6,7 @@ import collections
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import pytest
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from pytest_exportready.case import ExportCase
 from pytest_exportready.case_options import CaseOptions
+from pytest_exportready.proof import foreign_parameters
 from pytest_exportready.proof.truth import Truth
 from pytest_exportready.stage import Trial
 from pytest_exportready.stages import export
@@ -146,3 +148,16 @@ def test_recurrent_layers_keep_a_list_of_their_own(kind: type[nn.Module]) -> Non
 def test_attention_is_healthy(mode: str) -> None:
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
     assert found(layer, torch.ones(2, 3, 4), mode) == []
+
+
+def test_a_module_that_cannot_be_watched_is_judged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As compiled code within, which takes no watching mode."""
+    watched: list[object] = []
+
+    def refuses(run: object) -> AbstractContextManager[None]:
+        watched.append(run)
+        raise RuntimeError("no modes here")
+
+    monkeypatch.setattr(foreign_parameters, "each_operator", refuses)
+    assert found(Reads(lambda net: [torch.ones(3)], lambda net, x: x * net.kept[0])) == []
+    assert watched

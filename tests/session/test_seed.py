@@ -25,13 +25,15 @@ def test_case(request, number):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")])
-def test_runs_have_the_same_numbers(project: Project, arguments: tuple[str, ...]) -> None:
+def test_runs_have_the_same_numbers(
+    project: Project, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In this process, in ranks, in workers; behind another case or alone."""
     if arguments:
         pytest.importorskip("xdist")
     project.write("@export_ready(stages=['export'])\ndef test_before(): return ready()\n" + CASE)
     for run, chosen in enumerate([(), ("-k", "test_case")]):
-        project.pytester._monkeypatch.setenv("RUN", str(run))
+        monkeypatch.setenv("RUN", str(run))
         assert project.run(*arguments, *chosen, apart=True).ret == 0
     for scenario in ("plain", "ddp"):
         files = list(project.path.glob(f"test_case[[]{scenario}]-*"))

@@ -9,7 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_exportready.assertions import (
+    from pytest_exportready.analysis.program.fingerprint import graph_fingerprint as graph_fingerprint
+    from pytest_exportready.analysis.program.weights import weights_fingerprint as weights_fingerprint
+    from pytest_exportready.analysis.ranks.mismatch import RankMismatchError as RankMismatchError
+    from pytest_exportready.case.export_case import ExportCase as ExportCase
+    from pytest_exportready.case.finding import Finding as Finding
+    from pytest_exportready.case.options import export_ready as export_ready
+    from pytest_exportready.case.readiness import Readiness as Readiness
+    from pytest_exportready.judge.assertions import (
         assert_autocast_regions_fit as assert_autocast_regions_fit,
         assert_autograd_functions_keep_rules as assert_autograd_functions_keep_rules,
         assert_batchnorm_frozen as assert_batchnorm_frozen,
@@ -39,34 +46,27 @@ if TYPE_CHECKING:
         assert_values_finite as assert_values_finite,
         assert_weights_read_directly as assert_weights_read_directly,
     )
-    from pytest_exportready.cache.topology import Topology as Topology, topology as topology
-    from pytest_exportready.case import ExportCase as ExportCase
-    from pytest_exportready.case_options import export_ready as export_ready
-    from pytest_exportready.collectives.exportable import (
+    from pytest_exportready.judge.cache.topology import Topology as Topology, topology as topology
+    from pytest_exportready.judge.ready_check import export_ready_check as export_ready_check
+    from pytest_exportready.prepare import prepare_for_export as prepare_for_export
+    from pytest_exportready.transforms.collectives.exportable import (
         exportable_all_gather as exportable_all_gather,
         exportable_all_reduce as exportable_all_reduce,
         exportable_all_to_all as exportable_all_to_all,
         exportable_broadcast as exportable_broadcast,
         exportable_reduce_scatter as exportable_reduce_scatter,
     )
-    from pytest_exportready.collectives.groups import (
+    from pytest_exportready.transforms.collectives.groups import (
         GroupNotNamed as GroupNotNamed,
         bind_groups as bind_groups,
         name_group as name_group,
     )
-    from pytest_exportready.dynamic_batch.adapter import make_batch_dynamic as make_batch_dynamic
-    from pytest_exportready.dynamic_batch.refusal import NotBatchDynamic as NotBatchDynamic
-    from pytest_exportready.finding import Finding as Finding
-    from pytest_exportready.graph.devices import DeviceBaked as DeviceBaked, purify_devices as purify_devices
-    from pytest_exportready.graph.fingerprint import graph_fingerprint as graph_fingerprint
-    from pytest_exportready.graph.precision.rewriting import to_precision as to_precision
-    from pytest_exportready.graph.weights import weights_fingerprint as weights_fingerprint
-    from pytest_exportready.prepare import prepare_for_export as prepare_for_export
-    from pytest_exportready.proof.precision import precision_report as precision_report
-    from pytest_exportready.ranks.mismatch import RankMismatchError as RankMismatchError
-    from pytest_exportready.readiness import Readiness as Readiness
-    from pytest_exportready.ready_check import export_ready_check as export_ready_check
-    from pytest_exportready.reexport import (
+    from pytest_exportready.transforms.devices import DeviceBaked as DeviceBaked, purify_devices as purify_devices
+    from pytest_exportready.transforms.dynamic_batch.adapter import make_batch_dynamic as make_batch_dynamic
+    from pytest_exportready.transforms.dynamic_batch.errors import NotBatchDynamic as NotBatchDynamic
+    from pytest_exportready.transforms.precision.report import precision_report as precision_report
+    from pytest_exportready.transforms.precision.rewriting import to_precision as to_precision
+    from pytest_exportready.transforms.reexport import (
         CheckpointMisfit as CheckpointMisfit,
         ProgramDiffers as ProgramDiffers,
         ReexportOnLoad as ReexportOnLoad,
@@ -75,62 +75,62 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "CheckpointMisfit": "reexport",
-    "DeviceBaked": "graph.devices",
-    "ExportCase": "case",
-    "Finding": "finding",
-    "GroupNotNamed": "collectives.groups",
-    "NotBatchDynamic": "dynamic_batch.refusal",
-    "ProgramDiffers": "reexport",
-    "RankMismatchError": "ranks.mismatch",
-    "Readiness": "readiness",
-    "ReexportOnLoad": "reexport",
-    "Topology": "cache.topology",
-    "assert_autocast_regions_fit": "assertions",
-    "assert_autograd_functions_keep_rules": "assertions",
-    "assert_batchnorm_frozen": "assertions",
-    "assert_caches_fresh": "assertions",
-    "assert_checkpoint_loaded": "assertions",
-    "assert_constants_are_no_weights": "assertions",
-    "assert_ddp_hooks_emptied": "assertions",
-    "assert_devices_consistent": "assertions",
-    "assert_devices_follow_inputs": "assertions",
-    "assert_dtypes_keep_values": "assertions",
-    "assert_export_ready": "assertions",
-    "assert_grad_scaler_cleared": "assertions",
-    "assert_groups_named": "assertions",
-    "assert_hooks_change_nothing": "assertions",
-    "assert_inputs_distinct": "assertions",
-    "assert_no_loss_scale": "assertions",
-    "assert_no_residual_gradients": "assertions",
-    "assert_no_training_mode": "assertions",
-    "assert_optimizer_holds_weights": "assertions",
-    "assert_parameters_whole": "assertions",
-    "assert_ranks_agree": "assertions",
-    "assert_results_as_recorded": "assertions",
-    "assert_state_dict_names": "assertions",
-    "assert_tensors_can_be_saved": "assertions",
-    "assert_ties_kept": "assertions",
-    "assert_trained_buffers_saved": "assertions",
-    "assert_values_finite": "assertions",
-    "assert_weights_read_directly": "assertions",
-    "bind_groups": "collectives.groups",
-    "export_ready": "case_options",
-    "export_ready_check": "ready_check",
-    "exportable_all_gather": "collectives.exportable",
-    "exportable_all_reduce": "collectives.exportable",
-    "exportable_all_to_all": "collectives.exportable",
-    "exportable_broadcast": "collectives.exportable",
-    "exportable_reduce_scatter": "collectives.exportable",
-    "graph_fingerprint": "graph.fingerprint",
-    "make_batch_dynamic": "dynamic_batch.adapter",
-    "name_group": "collectives.groups",
-    "precision_report": "proof.precision",
+    "CheckpointMisfit": "transforms.reexport",
+    "DeviceBaked": "transforms.devices",
+    "ExportCase": "case.export_case",
+    "Finding": "case.finding",
+    "GroupNotNamed": "transforms.collectives.groups",
+    "NotBatchDynamic": "transforms.dynamic_batch.errors",
+    "ProgramDiffers": "transforms.reexport",
+    "RankMismatchError": "analysis.ranks.mismatch",
+    "Readiness": "case.readiness",
+    "ReexportOnLoad": "transforms.reexport",
+    "Topology": "judge.cache.topology",
+    "assert_autocast_regions_fit": "judge.assertions",
+    "assert_autograd_functions_keep_rules": "judge.assertions",
+    "assert_batchnorm_frozen": "judge.assertions",
+    "assert_caches_fresh": "judge.assertions",
+    "assert_checkpoint_loaded": "judge.assertions",
+    "assert_constants_are_no_weights": "judge.assertions",
+    "assert_ddp_hooks_emptied": "judge.assertions",
+    "assert_devices_consistent": "judge.assertions",
+    "assert_devices_follow_inputs": "judge.assertions",
+    "assert_dtypes_keep_values": "judge.assertions",
+    "assert_export_ready": "judge.assertions",
+    "assert_grad_scaler_cleared": "judge.assertions",
+    "assert_groups_named": "judge.assertions",
+    "assert_hooks_change_nothing": "judge.assertions",
+    "assert_inputs_distinct": "judge.assertions",
+    "assert_no_loss_scale": "judge.assertions",
+    "assert_no_residual_gradients": "judge.assertions",
+    "assert_no_training_mode": "judge.assertions",
+    "assert_optimizer_holds_weights": "judge.assertions",
+    "assert_parameters_whole": "judge.assertions",
+    "assert_ranks_agree": "judge.assertions",
+    "assert_results_as_recorded": "judge.assertions",
+    "assert_state_dict_names": "judge.assertions",
+    "assert_tensors_can_be_saved": "judge.assertions",
+    "assert_ties_kept": "judge.assertions",
+    "assert_trained_buffers_saved": "judge.assertions",
+    "assert_values_finite": "judge.assertions",
+    "assert_weights_read_directly": "judge.assertions",
+    "bind_groups": "transforms.collectives.groups",
+    "export_ready": "case.options",
+    "export_ready_check": "judge.ready_check",
+    "exportable_all_gather": "transforms.collectives.exportable",
+    "exportable_all_reduce": "transforms.collectives.exportable",
+    "exportable_all_to_all": "transforms.collectives.exportable",
+    "exportable_broadcast": "transforms.collectives.exportable",
+    "exportable_reduce_scatter": "transforms.collectives.exportable",
+    "graph_fingerprint": "analysis.program.fingerprint",
+    "make_batch_dynamic": "transforms.dynamic_batch.adapter",
+    "name_group": "transforms.collectives.groups",
+    "precision_report": "transforms.precision.report",
     "prepare_for_export": "prepare",
-    "purify_devices": "graph.devices",
-    "to_precision": "graph.precision.rewriting",
-    "topology": "cache.topology",
-    "weights_fingerprint": "graph.weights",
+    "purify_devices": "transforms.devices",
+    "to_precision": "transforms.precision.rewriting",
+    "topology": "judge.cache.topology",
+    "weights_fingerprint": "analysis.program.weights",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]

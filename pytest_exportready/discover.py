@@ -16,7 +16,7 @@ class DiscoveryError(RuntimeError):
 
 def module_names(package: ModuleType) -> list[str]:
     """Names of the modules of ``package`` that declare something, sorted, without importing them."""
-    return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
+    return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg and not m.name.startswith("_"))
 
 
 def discover(package: ModuleType, name: str, kind: type[T]) -> dict[str, T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_exportready.options import MARKER, OPTIONS, add_options, read_options
+from pytest_exportready.session.options import MARKER, OPTIONS, add_options, read_options
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -12,7 +12,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    from pytest_exportready import hookspecs
+    from pytest_exportready.session import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     options = config.stash[OPTIONS] = read_options(config)
     if options.enabled:
-        from pytest_exportready.session.cases import register
+        from pytest_exportready.session.judge_items import register
 
         register(config)
 

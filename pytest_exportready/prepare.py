@@ -9,14 +9,14 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from pytest_exportready.check import Subject, all_checks
-from pytest_exportready.module.copying import CannotCopy, faithful_copy
-from pytest_exportready.module.sharding import sharded_parameters, sharding_modules, whole_copy
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import counted
-from pytest_exportready.proof.tolerance import Tolerance, compare
-from pytest_exportready.proof.truth import Truth
-from pytest_exportready.torch_internals.modules import is_fsdp1
+from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.module.copying import CannotCopy, faithful_copy
+from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules, whole_copy
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.torch_internals.modules import is_fsdp1
+from pytest_exportready.case.wording import counted
+from pytest_exportready.checks._check import Subject, all_checks
 
 if TYPE_CHECKING:
     from torch.amp import GradScaler

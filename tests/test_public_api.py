@@ -10,8 +10,8 @@ from dataclasses import fields
 import pytest
 
 import pytest_exportready
-from pytest_exportready.case import ExportCase
-from pytest_exportready.case_options import ACCEPTED
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.options import ACCEPTED
 
 NAMES = [
     "CheckpointMisfit",
@@ -96,7 +96,7 @@ def test_names() -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("assert_")])
 def test_every_check_has_its_assertion(name: str) -> None:
-    from pytest_exportready.check import all_checks
+    from pytest_exportready.checks._check import all_checks
 
     assert {f"assert_{check}" for check in all_checks()} | {"assert_export_ready", "assert_ranks_agree"} >= {name}
     assert {f"assert_{check}" for check in all_checks()} <= set(NAMES)

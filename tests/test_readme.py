@@ -96,7 +96,7 @@ def test_the_check_of_the_contributing_guide_is_a_check(tmp_path: Path) -> None:
 
 
 def test_every_option_of_the_marker_is_in_the_table() -> None:
-    from pytest_exportready.case_options import ACCEPTED
+    from pytest_exportready.case.options import ACCEPTED
 
     assert [name for name in ACCEPTED if f"`{name}=" not in README and f", {name}=" not in README] == []
 

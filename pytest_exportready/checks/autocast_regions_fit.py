@@ -19,12 +19,12 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from pytest_exportready.check import Check, Subject, nothing
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.autocast import enabled_regions
-from pytest_exportready.module.bytecode import attributes_read, reached_from_forward
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.proof.pytree import flatten
+from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.program.autocast import enabled_regions
+from pytest_exportready.analysis.source.bytecode import attributes_read, reached_from_forward
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.checks._check import Check, Subject, nothing
 
 RULE = Rule("ER141", "autocast_regions_fit")
 

@@ -17,11 +17,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.names import few
-from pytest_exportready.operators.backward_rules import breaches
-from pytest_exportready.operators.functions import autograd_functions
+from pytest_exportready.analysis.source.autograd_functions import autograd_functions
+from pytest_exportready.analysis.source.autograd_rules import breaches
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER160", "autograd_functions_keep_rules")
 

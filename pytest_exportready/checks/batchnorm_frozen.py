@@ -25,19 +25,19 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.finite import not_finite
-from pytest_exportready.module.readable import all_equal_to, readable
-from pytest_exportready.module.sync_batchnorm import without_sync
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import counted, few
-from pytest_exportready.proof.truth import Truth
-from pytest_exportready.torch_internals.hooks import forward_hooks
-from pytest_exportready.torch_internals.modules import is_batchnorm, is_norm, plain_attributes
+from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.module.nonfinite import not_finite
+from pytest_exportready.analysis.module.sync_batchnorm import without_sync
+from pytest_exportready.analysis.module.tensor_values import all_equal_to, readable
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.torch_internals.hooks import forward_hooks
+from pytest_exportready.analysis.torch_internals.modules import is_batchnorm, is_norm, plain_attributes
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Check, Subject
 
 if TYPE_CHECKING:
-    from pytest_exportready.torch_internals.modules import Norm
+    from pytest_exportready.analysis.torch_internals.modules import Norm
 
 RULE = Rule("ER302", "batchnorm_frozen")
 

@@ -20,15 +20,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.bytecode import attributes_read, attributes_written, methods, reached_from_forward
-from pytest_exportready.module.loose_tensors import loose_tensors
-from pytest_exportready.module.preserve import preserved
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.proof.global_state import global_state_kept
-from pytest_exportready.proof.tolerance import Tolerance, compare
-from pytest_exportready.proof.truth import run
+from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.eager_reference import run
+from pytest_exportready.analysis.execution.global_state import global_state_kept
+from pytest_exportready.analysis.module.plain_tensor_attributes import loose_tensors
+from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.source.bytecode import (
+    attributes_read,
+    attributes_written,
+    methods,
+    reached_from_forward,
+)
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER313", "caches_fresh")
 

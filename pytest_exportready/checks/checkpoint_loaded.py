@@ -17,13 +17,13 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.adapters import explained_by_merging
-from pytest_exportready.module.preserve import equal_bits
-from pytest_exportready.module.readable import readable
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import counted, few
+from pytest_exportready.analysis.module.lora import explained_by_merging
+from pytest_exportready.analysis.module.snapshot import equal_bits
+from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER306", "checkpoint_loaded")
 

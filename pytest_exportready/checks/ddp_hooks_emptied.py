@@ -19,12 +19,9 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.hooks import describe, users_backward_hooks, users_forward_hooks
-from pytest_exportready.module.wrappers import inner_wrappers, unwrap, way_in, wrapped_module
-from pytest_exportready.names import counted, few
-from pytest_exportready.torch_internals.hooks import (
+from pytest_exportready.analysis.module.hooks import describe, users_backward_hooks, users_forward_hooks
+from pytest_exportready.analysis.module.wrappers import inner_wrappers, unwrap, way_in, wrapped_module
+from pytest_exportready.analysis.torch_internals.hooks import (
     backward_hooks,
     clear_backward_hooks,
     clear_gradient_hooks,
@@ -32,6 +29,9 @@ from pytest_exportready.torch_internals.hooks import (
     forward_hooks,
     gradient_hooks,
 )
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER303", "ddp_hooks_emptied")
 

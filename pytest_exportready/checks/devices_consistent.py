@@ -20,12 +20,12 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.loose_tensors import LooseTensor, loose_tensors
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import counted, few
-from pytest_exportready.torch_internals.tensors import is_fake
+from pytest_exportready.analysis.module.plain_tensor_attributes import LooseTensor, loose_tensors
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.torch_internals.tensors import is_fake
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER201", "devices_consistent")
 

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.proof.device_probe import Stranger, home, is_at, strangers
+from pytest_exportready.analysis.execution.detectors.hardcoded_devices import Stranger, home, is_at, strangers
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER210", "devices_follow_inputs")
 

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.readable import readable
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import counted, few
+from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER211", "dtypes_keep_values")
 

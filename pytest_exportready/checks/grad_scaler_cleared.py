@@ -23,10 +23,10 @@ import torch
 from torch import nn
 from torch.amp import GradScaler
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.torch_internals.modules import plain_attributes, scaler_states
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.torch_internals.modules import plain_attributes, scaler_states
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER304", "grad_scaler_cleared")
 

@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import few
-from pytest_exportready.proof.hook_effects import HookEffect, hook_effects
+from pytest_exportready.analysis.execution.detectors.hook_effects import HookEffect, hook_effects
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER311", "hooks_change_nothing")
 

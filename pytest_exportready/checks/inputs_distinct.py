@@ -15,10 +15,10 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.names import few
-from pytest_exportready.proof.pytree import named_leaves
+from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER150", "inputs_distinct")
 

@@ -21,12 +21,12 @@ from torch import nn
 from torch.amp import GradScaler
 from torch.export import ExportedProgram
 
-from pytest_exportready.check import Check, Subject, nothing
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.program.nodes import operator_name, owner, source
+from pytest_exportready.analysis.program.scalar_factors import factors
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.checks._check import Check, Subject, nothing
 from pytest_exportready.checks.grad_scaler_cleared import scalers
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.factors import factors
-from pytest_exportready.graph.nodes import operator_name, owner, source
-from pytest_exportready.module.wrappers import unwrap
 
 RULE = Rule("ER142", "no_loss_scale")
 

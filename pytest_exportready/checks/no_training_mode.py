@@ -21,14 +21,14 @@ import torch.nn.functional as F
 from torch import nn
 from torch.export import ExportedProgram
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.nodes import calls, declares, is_users_operator, operator_name, owners, source
-from pytest_exportready.graph.training_flags import FLAGS, training_flag
-from pytest_exportready.module.mode import mode_sensitive
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import counted, few
-from pytest_exportready.proof.mode_effect import mode_shows
+from pytest_exportready.analysis.execution.detectors.train_eval_difference import mode_shows
+from pytest_exportready.analysis.module.mode_sensitivity import mode_sensitive
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.program.nodes import calls, declares, is_users_operator, operator_name, owners, source
+from pytest_exportready.analysis.program.training_flags import FLAGS, training_flag
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER301", "no_training_mode")
 FIX = "model.eval() before the export"

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import counted, few
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER319", "optimizer_holds_weights")
 

@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.hooks import describe, is_torchs
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import counted, few
-from pytest_exportready.torch_internals.hooks import state_dict_hooks
-from pytest_exportready.torch_internals.modules import is_persistent
+from pytest_exportready.analysis.module.hooks import describe, is_torchs
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.torch_internals.hooks import state_dict_hooks
+from pytest_exportready.analysis.torch_internals.modules import is_persistent
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER317", "state_dict_names")
 

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.loose_tensors import loose_tensors
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import few
+from pytest_exportready.analysis.module.plain_tensor_attributes import loose_tensors
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER212", "tensors_can_be_saved")
 

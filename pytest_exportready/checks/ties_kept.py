@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.preserve import equal_bits
-from pytest_exportready.module.readable import readable
-from pytest_exportready.module.wrappers import unwrap
+from pytest_exportready.analysis.module.snapshot import equal_bits
+from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER315", "ties_kept")
 

@@ -16,16 +16,16 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.bytecode import attributes_read, attributes_written, reached_from_forward
-from pytest_exportready.module.preserve import equal_bits, preserved
-from pytest_exportready.module.readable import readable
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.names import counted, few
-from pytest_exportready.proof.global_state import global_state_kept
-from pytest_exportready.proof.truth import run
-from pytest_exportready.torch_internals.modules import is_persistent
+from pytest_exportready.analysis.execution.eager_reference import run
+from pytest_exportready.analysis.execution.global_state import global_state_kept
+from pytest_exportready.analysis.module.snapshot import equal_bits, preserved
+from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.source.bytecode import attributes_read, attributes_written, reached_from_forward
+from pytest_exportready.analysis.torch_internals.modules import is_persistent
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER314", "trained_buffers_saved")
 

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.check import Check, Subject
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.kept_views import KeptView, kept_views
-from pytest_exportready.module.wrappers import unwrap
+from pytest_exportready.analysis.module.parameter_views import KeptView, kept_views
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER316", "weights_read_directly")
 

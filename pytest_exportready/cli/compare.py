@@ -35,14 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pytest_exportready.nightly.commands import rebaseline
-    from pytest_exportready.nightly.compare import compare
-    from pytest_exportready.nightly.expected import ExpectationError, read_expected
-    from pytest_exportready.nightly.lines import lines
-    from pytest_exportready.nightly.night import read_history, read_night
-    from pytest_exportready.nightly.page import write_page
-    from pytest_exportready.nightly.results import as_run
     from pytest_exportready.report.junit import write_junit
+    from pytest_exportready.report.nightly.commands import rebaseline
+    from pytest_exportready.report.nightly.compare import compare
+    from pytest_exportready.report.nightly.expected import ExpectationError, read_expected
+    from pytest_exportready.report.nightly.junit_results import as_run
+    from pytest_exportready.report.nightly.night import read_history, read_night
+    from pytest_exportready.report.nightly.page import write_page
+    from pytest_exportready.report.nightly.terminal_lines import lines
 
     try:
         expected = read_expected(arguments.expected) if arguments.expected else ()

@@ -10,14 +10,14 @@ from importlib import import_module
 from inspect import cleandoc
 from textwrap import fill, shorten
 
+from pytest_exportready.case.finding import Rule
+from pytest_exportready.case.sanitize import plain
 from pytest_exportready.cli import Command
-from pytest_exportready.finding import Rule
-from pytest_exportready.text import plain
 
 LONE_RULES = (
-    "case_run",
-    "diagnose",
-    "ranks.rules",
+    "judge.stage_loop",
+    "diagnosis._diagnosis",
+    "analysis.ranks.rules",
     "session.export_hooks",
     "session.ranks",
     "session.verdict",
@@ -33,9 +33,9 @@ def documented() -> dict[str, tuple[str, str]]:
 
 
 def _rules() -> Iterator[tuple[Rule, str]]:
-    from pytest_exportready.check import all_checks, documentation
-    from pytest_exportready.diagnose import all_diagnoses
-    from pytest_exportready.stage import all_stages
+    from pytest_exportready.checks._check import all_checks, documentation
+    from pytest_exportready.diagnosis._diagnosis import all_diagnoses
+    from pytest_exportready.stages._stage import all_stages
 
     for module in LONE_RULES:
         for value in vars(import_module(f"pytest_exportready.{module}")).values():

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pytest_exportready.cli import Command
 
 if TYPE_CHECKING:
-    from pytest_exportready.github.gathered import Gathered
-    from pytest_exportready.nightly.comparison import Comparison
+    from pytest_exportready.report.github.artifacts import Gathered
+    from pytest_exportready.report.nightly.comparison import Comparison
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pytest_exportready.github.gathered import gather
-    from pytest_exportready.github.issue import IssueError
-    from pytest_exportready.github.kept import keep
-    from pytest_exportready.github.legs import PlanError, read_plan
-    from pytest_exportready.nightly.expected import ExpectationError, read_expected
+    from pytest_exportready.report.github.artifacts import gather
+    from pytest_exportready.report.github.history import keep
+    from pytest_exportready.report.github.issue import IssueError
+    from pytest_exportready.report.github.matrix import PlanError, read_plan
+    from pytest_exportready.report.nightly.expected import ExpectationError, read_expected
 
     try:
         expected = read_expected(arguments.expected) if arguments.expected else ()
@@ -74,9 +74,9 @@ def _write(gathered: list[Gathered], output: Path) -> None:
 
 def _compared(arguments: argparse.Namespace, gathered: list[Gathered], expected: object) -> Comparison:
     """Tonight's channel with the nights before, under the last good torch and under a release where they ran."""
-    from pytest_exportready.github.kept import nights
-    from pytest_exportready.nightly.compare import compare
-    from pytest_exportready.nightly.night import Night, read_night
+    from pytest_exportready.report.github.history import nights
+    from pytest_exportready.report.nightly.compare import compare
+    from pytest_exportready.report.nightly.night import Night, read_night
 
     def tonight(channel: str) -> Night | None:
         runs = tuple(one.run for one in gathered if one.channel == channel)
@@ -92,10 +92,10 @@ def _compared(arguments: argparse.Namespace, gathered: list[Gathered], expected:
 
 def _tell(comparison: Comparison, output: Path) -> None:
     from pytest_exportready.cli.summary import write_summary
-    from pytest_exportready.github.morning import commands, morning
-    from pytest_exportready.nightly.page import write_page
-    from pytest_exportready.nightly.results import as_run
+    from pytest_exportready.report.github.nightly_summary import commands, morning
     from pytest_exportready.report.junit import write_junit
+    from pytest_exportready.report.nightly.junit_results import as_run
+    from pytest_exportready.report.nightly.page import write_page
 
     write_page(comparison, output / "regress.html", "")
     write_junit(as_run(comparison), output / "regress.xml")
@@ -106,8 +106,8 @@ def _tell(comparison: Comparison, output: Path) -> None:
 
 
 def _tell_issue(comparison: Comparison) -> None:
-    from pytest_exportready.github.issue import Repository
-    from pytest_exportready.github.morning import morning
+    from pytest_exportready.report.github.issue import Repository
+    from pytest_exportready.report.github.nightly_summary import morning
 
     repository = Repository.here(os.environ)
     bad = comparison.answer != "no"

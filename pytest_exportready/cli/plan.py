@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_exportready.cli import Command
 
 if TYPE_CHECKING:
-    from pytest_exportready.github.legs import Channel, Leg
+    from pytest_exportready.report.github.matrix import Channel, Leg
 
 STABLE = "https://download.pytorch.org/whl/{cuda}"
 NIGHTLY = "https://download.pytorch.org/whl/nightly/{cuda}"
@@ -36,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pytest_exportready.github.legs import PlanError, matrix, planned, read_runners
-    from pytest_exportready.github.wheel import WheelError
     from pytest_exportready.report.files import write_atomically
+    from pytest_exportready.report.github.matrix import PlanError, matrix, planned, read_runners
+    from pytest_exportready.report.github.resolve_torch import WheelError
 
     try:
         if arguments.shards < 1:
@@ -65,15 +65,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _weighed(leg: Leg, history: Path | None) -> Leg:
-    from pytest_exportready.github.kept import times
+    from pytest_exportready.report.github.history import times
 
     return replace(leg, times=times(history, leg.channel, leg.runner)) if history else leg
 
 
 def _channels(arguments: argparse.Namespace, cuda: str) -> Iterator[Channel]:
-    from pytest_exportready.github.kept import last_good
-    from pytest_exportready.github.legs import Channel
-    from pytest_exportready.github.wheel import resolve
+    from pytest_exportready.report.github.history import last_good
+    from pytest_exportready.report.github.matrix import Channel
+    from pytest_exportready.report.github.resolve_torch import resolve
 
     indexes = {"nightly": arguments.nightly_index, "last-good": arguments.nightly_index}
     for given in dict.fromkeys(arguments.torch):

@@ -66,8 +66,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _write_junit(run: Run, output: Path, form: str, cases: int) -> list[Path]:
+    from pytest_exportready.report.ci_limits import parts
     from pytest_exportready.report.junit import write_junit
-    from pytest_exportready.report.limits import parts
 
     runs = list(parts(run, cases)) if cases else [run]
     numbered = [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, len(runs) + 1)]

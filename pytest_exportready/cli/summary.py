@@ -15,8 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pytest_exportready.github.annotations import commands
-    from pytest_exportready.github.summary import summary
+    from pytest_exportready.report.github.annotations import commands
+    from pytest_exportready.report.github.summary import summary
     from pytest_exportready.report.junit import JUnitError, read_junit
 
     try:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pytest_exportready.diagnose import Failure
-from pytest_exportready.module.preserve import preserved
-from pytest_exportready.proof.global_state import global_state_kept
-from pytest_exportready.proof.truth import run
-from pytest_exportready.ranks.agreement import several_ranks
-from pytest_exportready.torch_internals.tensors import each_operator
+from pytest_exportready.analysis.execution.eager_reference import run
+from pytest_exportready.analysis.execution.global_state import global_state_kept
+from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.analysis.ranks.check_ranks import several_ranks
+from pytest_exportready.analysis.torch_internals.tensors import each_operator
+from pytest_exportready.diagnosis._diagnosis import Failure
 
 PARAMETERS = 50_000_000
 OPERATORS = 3_000  # about 10 s of tracing

@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from pytest_exportready.diagnose import Failure
+from pytest_exportready.analysis.execution.dynamic_shapes import dynamic_shapes
+from pytest_exportready.analysis.execution.pytree import distinct
+from pytest_exportready.analysis.source.user_frames import is_users
+from pytest_exportready.analysis.torch_internals.programs import draft_failures
+from pytest_exportready.case.wording import few
 from pytest_exportready.diagnosis._affordable import affordable
-from pytest_exportready.failure import is_users
-from pytest_exportready.names import few
-from pytest_exportready.proof.dynamic import dynamic_shapes
-from pytest_exportready.proof.pytree import distinct
-from pytest_exportready.torch_internals.programs import draft_failures
+from pytest_exportready.diagnosis._diagnosis import Failure
 
 _SIZE = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
 

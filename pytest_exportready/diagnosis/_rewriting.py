@@ -16,21 +16,21 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.diagnose import Failure
+from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.dynamic_shapes import dynamic_shapes
+from pytest_exportready.analysis.execution.eager_reference import Call, run
+from pytest_exportready.analysis.execution.global_state import global_state_kept
+from pytest_exportready.analysis.execution.input_variants import variations
+from pytest_exportready.analysis.execution.program_runner import RunningProgram
+from pytest_exportready.analysis.execution.pytree import distinct, map_tensors
+from pytest_exportready.analysis.module.snapshot import Preserved
+from pytest_exportready.analysis.source.branch_rewriter import CannotRewrite, choices, rewritten
+from pytest_exportready.analysis.source.function_source import Source
+from pytest_exportready.analysis.source.source_edit import Edit, difference, edited, replaced
+from pytest_exportready.analysis.source.value_dependent_lines import Suspect
+from pytest_exportready.case.finding import MESSAGE_LIMIT
 from pytest_exportready.diagnosis._affordable import affordable
-from pytest_exportready.finding import MESSAGE_LIMIT
-from pytest_exportready.module.preserve import Preserved
-from pytest_exportready.proof.dynamic import dynamic_shapes
-from pytest_exportready.proof.global_state import global_state_kept
-from pytest_exportready.proof.program import RunningProgram
-from pytest_exportready.proof.pytree import distinct, map_tensors
-from pytest_exportready.proof.tolerance import Tolerance, compare
-from pytest_exportready.proof.truth import Call, run
-from pytest_exportready.proof.variation import variations
-from pytest_exportready.source.edit import Edit, difference, edited, replaced
-from pytest_exportready.source.functions import Source
-from pytest_exportready.source.rewrite import CannotRewrite, choices, rewritten
-from pytest_exportready.source.suspects import Suspect
+from pytest_exportready.diagnosis._diagnosis import Failure
 
 _TAKEN = "_exportready_taken"
 _MOST, _SECONDS = 24, 10.0  # inputs that are tried to take both ways of every branch, and how long

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.diagnose import Failure
-from pytest_exportready.finding import MESSAGE_LIMIT
-from pytest_exportready.proof.pytree import named_leaves
+from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.case.finding import MESSAGE_LIMIT
+from pytest_exportready.diagnosis._diagnosis import Failure
 
 _LEAVES = (torch.Tensor, bool, int, float, str, type(None))
 

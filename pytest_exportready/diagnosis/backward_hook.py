@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.names import few
-from pytest_exportready.torch_internals.hooks import backward_hooks
+from pytest_exportready.analysis.torch_internals.hooks import backward_hooks
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER413", "no_backward_hooks", __doc__ or "")
 

@@ -15,9 +15,9 @@ from types import FunctionType
 
 from torch import nn
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.failure import is_users
-from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.analysis.source.user_frames import is_users
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER429", "collectives_functional", __doc__ or "")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.names import few
-from pytest_exportready.operators.functions import lines_reading
+from pytest_exportready.analysis.source.autograd_functions import lines_reading
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER428", "no_data_attribute", __doc__ or "")
 

@@ -11,11 +11,11 @@ import ast
 import re
 from typing import Any
 
-from pytest_exportready.diagnose import Diagnosis, Failure
+from pytest_exportready.analysis.source.value_dependent_lines import Suspect
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 from pytest_exportready.diagnosis._draft import elsewhere, met_on_the_way
 from pytest_exportready.diagnosis._rewriting import proved_patch
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.source.suspects import Suspect
 
 RULE = Rule("ER401", "no_data_dependent_branch", __doc__ or "")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.places import unregistered_tensors
-from pytest_exportready.names import few
+from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER415", "one_device", __doc__ or "")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.proof.dynamic import arguments
+from pytest_exportready.analysis.execution.dynamic_shapes import arguments
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER405", "dynamic_shapes_have_a_form", __doc__ or "")
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from torch.export import Dim
 
-from pytest_exportready.diagnose import Diagnosis, Failure
+from pytest_exportready.analysis.execution.dynamic_shapes import Dynamic, declared, dynamic_shapes
+from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 from pytest_exportready.diagnosis._draft import elsewhere, met_on_the_way
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.proof.dynamic import Dynamic, declared, dynamic_shapes
-from pytest_exportready.proof.pytree import flatten
 
 RULE = Rule("ER403", "dimension_stays_dynamic", __doc__ or "")
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.places import unregistered_tensors
-from pytest_exportready.names import few
-from pytest_exportready.torch_internals.tensors import is_fake
+from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
+from pytest_exportready.analysis.torch_internals.tensors import is_fake
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER425", "no_fake_tensors_left", __doc__ or "")
 

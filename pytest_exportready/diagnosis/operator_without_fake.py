@@ -9,9 +9,9 @@ import re
 
 import torch
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.operators.registration import fake_kernel
+from pytest_exportready.analysis.source.operator_registration import fake_kernel
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER417", "operators_have_fake_kernels", __doc__ or "")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import traceback
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.failure import is_users
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.text import exception_text
+from pytest_exportready.analysis.source.user_frames import is_users
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER430", "forward_raises_nothing_when_traced", __doc__ or "")
 

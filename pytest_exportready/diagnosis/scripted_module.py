@@ -9,9 +9,9 @@ import re
 
 import torch
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.names import counted, few
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER411", "no_scripted_module", __doc__ or "")
 

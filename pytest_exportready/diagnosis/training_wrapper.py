@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.sharding import sharding_modules
-from pytest_exportready.module.wrappers import inner_wrappers, way_in, wrapped_module
-from pytest_exportready.names import few
+from pytest_exportready.analysis.module.sharding import sharding_modules
+from pytest_exportready.analysis.module.wrappers import inner_wrappers, way_in, wrapped_module
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER410", "no_training_wrapper_inside", __doc__ or "")
 

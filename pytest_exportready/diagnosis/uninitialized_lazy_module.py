@@ -8,9 +8,9 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.names import few
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER412", "lazy_modules_initialized", __doc__ or "")
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER419", "operators_are_loaded", __doc__ or "")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.proof.dynamic import arguments
-from pytest_exportready.proof.pytree import named_leaves
+from pytest_exportready.analysis.execution.dynamic_shapes import arguments
+from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER402", "inputs_are_known_classes", __doc__ or "")
 

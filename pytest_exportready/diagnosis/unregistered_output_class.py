@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.diagnose import Diagnosis, Failure
+from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 from pytest_exportready.diagnosis._without_cache import without_cache
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.proof.pytree import named_leaves
 
 RULE = Rule("ER426", "outputs_are_known_classes", __doc__ or "")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from pytest_exportready.diagnose import Diagnosis, Failure
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.operators.callee import failing_function
-from pytest_exportready.operators.registration import custom_op
+from pytest_exportready.analysis.source.failing_call import failing_function
+from pytest_exportready.analysis.source.operator_registration import custom_op
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER420", "values_stay_in_torch", __doc__ or "")
 

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_exportready.finding import Finding
-from pytest_exportready.readiness import Readiness
-from pytest_exportready.report import budget
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness
+from pytest_exportready.report import truncate
 from pytest_exportready.report.cause import Cause, of_finding
 from pytest_exportready.report.run import TestResult
 
@@ -60,13 +60,13 @@ def command(result: TestResult) -> str:
 
 
 def excerpt(text: str) -> str:
-    return budget.block(text, EXCERPT)
+    return truncate.block(text, EXCERPT)
 
 
 def facts(measured: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in measured.items():
         if value is not None:
-            yield key.replace("_", " "), budget.line(_told(value), 300)
+            yield key.replace("_", " "), truncate.line(_told(value), 300)
 
 
 def shares(readiness: Readiness) -> list[tuple[str, float, float, float]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pytest_exportready.finding import Finding
+from pytest_exportready.case.finding import Finding
 from pytest_exportready.report.run import TestResult
 
 _EXCEPTION = re.compile(r"\b(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Warning))\b")

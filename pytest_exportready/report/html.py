@@ -12,10 +12,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_exportready.report import case_text, packed
+from pytest_exportready.report import case_text, embedded_data
 from pytest_exportready.report.cause import causes
-from pytest_exportready.report.collector import paused
 from pytest_exportready.report.files import write_atomically
+from pytest_exportready.report.gc_pause import paused
 from pytest_exportready.report.page_rows import MARKS, page_rows
 from pytest_exportready.report.run import WORST_FIRST, Run
 from pytest_exportready.report.table import tabs
@@ -45,7 +45,7 @@ def page(run: Run) -> str:
     return environment.get_template("page.html").render(
         run=run,
         rows=rows,
-        data=Markup(packed.packed(rows.data(run))),
+        data=Markup(embedded_data.packed(rows.data(run))),
         rest=rows.plain_rest(),
         causes=all_causes[:CAUSES],
         number_of_causes=len(all_causes),

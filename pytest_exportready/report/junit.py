@@ -15,13 +15,13 @@ from xml.parsers import expat
 import junitparser
 from junitparser import xunit2
 
-from pytest_exportready.readiness import StageResult
-from pytest_exportready.report import budget, junit_form, record
-from pytest_exportready.report.collector import paused
+from pytest_exportready.case.readiness import StageResult
+from pytest_exportready.report import junit_form, record, truncate
 from pytest_exportready.report.files import write_atomically
+from pytest_exportready.report.gc_pause import paused
 from pytest_exportready.report.logs import full_output, with_attachment, write_logs
 from pytest_exportready.report.run import Outcome, Run, TestResult, merged
-from pytest_exportready.report.shards import whole
+from pytest_exportready.report.shard_coverage import whole
 
 PREFIX = "exportready."
 FORM = f"{PREFIX}junit_form"
@@ -115,9 +115,9 @@ def _facts(result: TestResult, checked: Mapping[Checked, int]) -> Iterator[tuple
         yield "findings_left_out", str(result.left_out)
     if result.readiness is None:
         return
-    yield "stages", budget.line("; ".join(map(_stage, result.readiness.stages)), budget.NAME_LIMIT)
+    yield "stages", truncate.line("; ".join(map(_stage, result.readiness.stages)), truncate.NAME_LIMIT)
     for number, finding in enumerate(result.readiness.errors[:20], 1):
-        yield f"finding.{number}", budget.line(str(finding), budget.NAME_LIMIT)
+        yield f"finding.{number}", truncate.line(str(finding), truncate.NAME_LIMIT)
     yield "checked", str(checked[result.readiness.checked])
     yield "record", record.to_text(replace(result.readiness, checked=()))
 
@@ -154,7 +154,7 @@ def _read(path: Path) -> Run:
     except RecursionError as error:
         raise JUnitError(f"{path}: its elements are nested too deeply for a JUnit report") from error
     except (ValueError, LookupError) as error:
-        raise JUnitError(f"{path}: {budget.line(str(error))}") from error
+        raise JUnitError(f"{path}: {truncate.line(str(error))}") from error
 
 
 def _tree(data: bytes) -> ElementTree.Element:

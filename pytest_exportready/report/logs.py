@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_exportready.report import budget
+from pytest_exportready.report import truncate
 from pytest_exportready.report.files import write_atomically
 from pytest_exportready.report.run import TestResult, anchor
 
@@ -28,7 +28,7 @@ def write_logs(results: Iterable[TestResult], junit: Path) -> dict[str, str]:
     written: dict[str, Path] = {}
     room = TOTAL_LIMIT
     for result in results:
-        if len(result.output) <= budget.OUTPUT_LIMIT:
+        if len(result.output) <= truncate.OUTPUT_LIMIT:
             continue
         data = result.output.encode()
         room -= len(data)
@@ -42,7 +42,7 @@ def write_logs(results: Iterable[TestResult], junit: Path) -> dict[str, str]:
 
 def with_attachment(output: str, path: str) -> str:
     """What goes into ``system-out``: the line that CI services look for, when there is a file, and an excerpt."""
-    excerpt = budget.block(output, budget.OUTPUT_LIMIT)
+    excerpt = truncate.block(output, truncate.OUTPUT_LIMIT)
     return f"[[ATTACHMENT|{path}]]\n{excerpt}" if path else excerpt
 
 
@@ -61,7 +61,7 @@ def full_output(told: str, nodeid: str, junit: Path) -> str:
         return excerpt
     try:
         with path.open("rb") as file:
-            return file.read(4 * budget.LOG_LIMIT).decode("utf-8", "replace")
+            return file.read(4 * truncate.LOG_LIMIT).decode("utf-8", "replace")
     except (OSError, ValueError):
         return excerpt
 

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Template
 from markupsafe import escape
 
-from pytest_exportready.report import budget
+from pytest_exportready.report import truncate
 from pytest_exportready.report.case_text import WORDS, needs_attention, reason
 from pytest_exportready.report.run import WORST_FIRST, Run, TestResult
 
@@ -72,8 +72,8 @@ class PageRows:
 
     def _row(self, result: TestResult) -> list[Any]:
         cells = "".join(result.cells.get(stage, " ")[0] for stage in self.stages)
-        told = budget.line(reason(result), ROW_TEXT)
-        label, nodeid = (budget.line(text, ROW_TEXT) for text in (self.labels[result.nodeid], result.nodeid))
+        told = truncate.line(reason(result), ROW_TEXT)
+        label, nodeid = (truncate.line(text, ROW_TEXT) for text in (self.labels[result.nodeid], result.nodeid))
         attention = int(needs_attention(result))
         return [result.anchor[5:], label, nodeid, cells, f"{result.seconds:.2f}", result.outcome, attention, told]
 
@@ -92,7 +92,7 @@ def page_rows(run: Run, template: Template) -> PageRows:
         body = str(macros.body(result))
         inside = body if number < ROWS and len(body) < room - ROWS_HTML else ""
         again, before = model(result) == before, model(result)
-        label, told = (budget.line(text, ROW_TEXT) for text in (run.labels[result.nodeid], reason(result)))
+        label, told = (truncate.line(text, ROW_TEXT) for text in (run.labels[result.nodeid], reason(result)))
         row = str(macros.case(result, label, run.stages, told, again, inside)) if number < ROWS else ""
         room -= len(row)
         if row and room > 0:

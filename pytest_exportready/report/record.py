@@ -9,9 +9,9 @@ from functools import lru_cache
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pytest_exportready.finding import Finding
-from pytest_exportready.readiness import Readiness, StageResult
-from pytest_exportready.report import budget
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness, StageResult
+from pytest_exportready.report import truncate
 
 RECORD_LIMIT = 64 * 1024
 REPRODUCER_LIMIT = 16 * 1024
@@ -59,13 +59,13 @@ def fitted(readiness: Readiness) -> tuple[Readiness, int]:
     """``readiness`` cleaned and within RECORD_LIMIT, and how many of its last findings had to be left out."""
     clean = replace(
         readiness,
-        case=budget.name(readiness.case),
-        scenario=budget.name(readiness.scenario, 200),
+        case=truncate.name(readiness.case),
+        scenario=truncate.name(readiness.scenario, 200),
         stages=tuple(_clean_stage(stage) for stage in readiness.stages),
         findings=tuple(_clean_finding(finding) for finding in readiness.findings),
         checked=_clean_checked(readiness.checked),
-        prepared=tuple(budget.line(step) for step in readiness.prepared),
-        seconds=budget.seconds(readiness.seconds),
+        prepared=tuple(truncate.line(step) for step in readiness.prepared),
+        seconds=truncate.seconds(readiness.seconds),
         reproducer=_clean_reproducer(readiness.reproducer),
     )
     if _at_most(clean) <= RECORD_LIMIT or len(to_text(clean)) <= RECORD_LIMIT:
@@ -108,14 +108,14 @@ def _length(checked: tuple[tuple[str, str], ...]) -> int:
 
 @lru_cache(maxsize=256)
 def _clean_checked(checked: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((budget.line(code, 50), budget.line(title, 200)) for code, title in checked)
+    return tuple((truncate.line(code, 50), truncate.line(title, 200)) for code, title in checked)
 
 
 def _clean_reproducer(text: str) -> str:
     """Whole, or said to be left out: half a file reproduces nothing."""
     if len(text) <= REPRODUCER_LIMIT and text.replace("\n", "").isprintable():
         return text
-    clean = budget.block(text, REPRODUCER_LIMIT)
+    clean = truncate.block(text, REPRODUCER_LIMIT)
     return clean if len(text) <= REPRODUCER_LIMIT else "# none: it is too long for a report"
 
 
@@ -124,10 +124,10 @@ def _clean_stage(stage: StageResult) -> StageResult:
     return StageResult(
         name=name,
         outcome=stage.outcome,
-        seconds=budget.seconds(stage.seconds),
+        seconds=truncate.seconds(stage.seconds),
         mode=mode,
-        reason=budget.line(stage.reason),
-        facts=budget.plain_json(stage.facts),
+        reason=truncate.line(stage.reason),
+        facts=truncate.plain_json(stage.facts),
         cached=cached,
     )
 
@@ -135,16 +135,16 @@ def _clean_stage(stage: StageResult) -> StageResult:
 @lru_cache(maxsize=256)
 def _clean_words(name: str, mode: str, cached: str) -> tuple[str, str, str]:
     """What cases have in common."""
-    return budget.name(name, 100), budget.line(mode, 100), budget.line(cached, 100)
+    return truncate.name(name, 100), truncate.line(mode, 100), truncate.line(cached, 100)
 
 
 def _clean_finding(finding: Finding) -> Finding:
     return replace(
         finding,
-        code=budget.line(finding.code, 50),
-        name=budget.line(finding.name, 200),
-        stage=budget.name(finding.stage, 100),
-        ignored=budget.line(finding.ignored),
+        code=truncate.line(finding.code, 50),
+        name=truncate.line(finding.name, 200),
+        stage=truncate.name(finding.stage, 100),
+        ignored=truncate.line(finding.ignored),
     )
 
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Literal
 
-from pytest_exportready.readiness import Outcome as StageOutcome, Readiness
-from pytest_exportready.report import budget, record
+from pytest_exportready.case.readiness import Outcome as StageOutcome, Readiness
+from pytest_exportready.report import record, truncate
 
 Outcome = Literal["passed", "failed", "infra", "skipped", "xfailed", "missing"]
 State = Literal["ready", "not ready", "can't tell"]
@@ -54,12 +54,12 @@ class TestResult:
             object.__setattr__(self, key, value)
 
         for key in ("nodeid", "classname", "name", "file"):
-            put(key, budget.name(getattr(self, key)))
-        put("seconds", budget.seconds(self.seconds))
-        put("message", budget.line(self.message))
-        put("text", "" if self.outcome == "passed" else budget.block(self.text))
-        put("output", budget.block(self.output, budget.LOG_LIMIT))
-        put("earlier", tuple(budget.line(message) for message in self.earlier[-EARLIER_LIMIT:]))
+            put(key, truncate.name(getattr(self, key)))
+        put("seconds", truncate.seconds(self.seconds))
+        put("message", truncate.line(self.message))
+        put("text", "" if self.outcome == "passed" else truncate.block(self.text))
+        put("output", truncate.block(self.output, truncate.LOG_LIMIT))
+        put("earlier", tuple(truncate.line(message) for message in self.earlier[-EARLIER_LIMIT:]))
         if self.readiness is not None:
             readiness, left_out = record.fitted(self.readiness)
             put("readiness", readiness)
@@ -119,11 +119,11 @@ class Run:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        clean = {budget.line(key, 200): budget.line(value) for key, value in self.properties.items()}
+        clean = {truncate.line(key, 200): truncate.line(value) for key, value in self.properties.items()}
         object.__setattr__(self, "properties", clean)
-        object.__setattr__(self, "timestamp", budget.line(self.timestamp, 100))
-        object.__setattr__(self, "hostname", budget.line(self.hostname, 200))
-        object.__setattr__(self, "seconds", budget.seconds(self.seconds))
+        object.__setattr__(self, "timestamp", truncate.line(self.timestamp, 100))
+        object.__setattr__(self, "hostname", truncate.line(self.hostname, 200))
+        object.__setattr__(self, "seconds", truncate.seconds(self.seconds))
 
     @cached_property
     def counts(self) -> Counter[Outcome]:
@@ -159,7 +159,7 @@ class Run:
 
     def told(self, result: TestResult) -> str:
         """The case, and the stage where it went wrong."""
-        label = budget.line(self.labels[result.nodeid], 80)
+        label = truncate.line(self.labels[result.nodeid], 80)
         return f"{label} at {result.stage}" if result.stage else label
 
     @property

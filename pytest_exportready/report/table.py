@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.discover import discover
 from pytest_exportready.report.column import Column, all_columns, figure_of
 from pytest_exportready.report.run import Run, TestResult
 from pytest_exportready.report.units import figure
-from pytest_exportready.text import exception_text
 
 ROWS = 50
 """Rows of a tab: those with the largest figures."""

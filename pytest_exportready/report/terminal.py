@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_exportready.finding import Finding
-from pytest_exportready.report import budget
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.report import truncate
 from pytest_exportready.report.run import Run, TestResult
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _table(run: Run) -> Iterator[list[Piece]]:
     if room < 12:
         widths, room = [5] * len(widths), max(WIDTH - 7 * len(widths), 12)
     shown = run.worst_first[:ROW_LIMIT]
-    labels = [budget.line(run.labels[result.nodeid], room) for result in shown]
+    labels = [truncate.line(run.labels[result.nodeid], room) for result in shown]
     room = max(len("case"), *map(len, labels))
     heads = [f"  {stage[:width]:<{width}}" for stage, width in zip(run.stages, widths, strict=True)]
     yield [(f"{'case':<{room}}{''.join(heads)}", "")]
@@ -85,7 +85,7 @@ def _aside(result: TestResult, room: int) -> list[Piece]:
     """For a result without stages: what happened instead."""
     colour = COLOURS.get(MARKS.get(result.outcome, ""), "")
     told = f"{result.outcome}: {result.message}" if result.message else result.outcome
-    return [(f"  {budget.line(told, room - 2)}", colour)]
+    return [(f"  {truncate.line(told, room - 2)}", colour)]
 
 
 def _findings(run: Run) -> Iterator[list[Piece]]:
@@ -106,7 +106,7 @@ def _findings(run: Run) -> Iterator[list[Piece]]:
     for result, text in errors[:ERROR_LIMIT]:
         if result is not case:
             colour = "red" if result.outcome == "failed" else "yellow"
-            yield [(run.told(result), colour), (f"  {budget.line(result.nodeid)}", "")]
+            yield [(run.told(result), colour), (f"  {truncate.line(result.nodeid)}", "")]
             case = result
         yield from ([(f"  {row}", "")] for row in _rows(text))
     if len(errors) > ERROR_LIMIT:
@@ -116,7 +116,7 @@ def _findings(run: Run) -> Iterator[list[Piece]]:
     for result, finding in warnings[:WARNING_LIMIT]:
         kind = f"ignored ({finding.ignored})" if finding.ignored else "warning"
         text = f"{finding.place}: [{finding.code} {finding.name}] {finding.message}"
-        yield [(f"{kind}: {run.labels[result.nodeid]}: {budget.line(text, 200)}", "")]
+        yield [(f"{kind}: {run.labels[result.nodeid]}: {truncate.line(text, 200)}", "")]
     if len(warnings) > WARNING_LIMIT:
         yield [(f"... and {len(warnings) - WARNING_LIMIT:,} more warnings in the report", "")]
     if infos:
@@ -127,8 +127,8 @@ def _findings(run: Run) -> Iterator[list[Piece]]:
 def _rows(text: str) -> list[str]:
     """In one line; a patch keeps its own."""
     told, begins, patch = text.partition(" Fix: --- ")
-    rows = [budget.line(f"{told} Fix:" if begins else text, 1_200)]
-    return [*rows, *budget.block(f"--- {patch}").splitlines()] if begins else rows
+    rows = [truncate.line(f"{told} Fix:" if begins else text, 1_200)]
+    return [*rows, *truncate.block(f"--- {patch}").splitlines()] if begins else rows
 
 
 def _short(path: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from pytest_exportready.text import exception_text, plain
+from pytest_exportready.case.sanitize import exception_text, plain
 
 LEG = "EXPORTREADY_LEG"
 """The environment variable that names a leg of a matrix, the same every night: ``h200``, ``cpu-py310``."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pytest_exportready.failure import chain, module_at, stack_places, user_frames, user_place
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.nodes import calls, owner
-from pytest_exportready.hookspecs import GraphNode
-from pytest_exportready.stage import Trial
-from pytest_exportready.text import exception_text
-from pytest_exportready.torch_internals.programs import failed_operator
+from pytest_exportready.analysis.program.nodes import calls, owner
+from pytest_exportready.analysis.source.user_frames import chain, module_at, stack_places, user_frames, user_place
+from pytest_exportready.analysis.torch_internals.programs import failed_operator
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.session.hookspecs import GraphNode
+from pytest_exportready.stages._stage import Trial
 
 RULE = Rule(
     "ER131",

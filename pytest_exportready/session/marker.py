@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pytest_exportready.case import CaseError
-from pytest_exportready.case_options import ACCEPTED, CaseOptions, case_options
+from pytest_exportready.case.export_case import CaseError
+from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
+from pytest_exportready.case.sanitize import exception_text, plain
 from pytest_exportready.discover import module_names
-from pytest_exportready.options import MARKER
-from pytest_exportready.text import exception_text, plain
+from pytest_exportready.session.options import MARKER
 
 CASE_OPTIONS = pytest.StashKey[CaseOptions]()
 
@@ -39,8 +39,8 @@ def take_options(item: pytest.Item) -> list[str]:
 
 
 def _options_of(item: pytest.Item) -> CaseOptions:
-    from pytest_exportready.codes import known_codes
-    from pytest_exportready.runner import stage_names
+    from pytest_exportready.judge.codes import known_codes
+    from pytest_exportready.judge.judge import stage_names
 
     cls = getattr(item, "cls", None)
     if not isinstance(item, pytest.Function) or (cls and issubclass(cls, unittest.TestCase)):

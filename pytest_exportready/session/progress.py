@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_exportready.text import plain
+from pytest_exportready.case.sanitize import plain
 
 
 class Progress:

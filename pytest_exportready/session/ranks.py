@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from exportready_fixtures.world import here
-from pytest_exportready.finding import Rule
-from pytest_exportready.readiness import Readiness, StageResult
+from exportready_fixtures.world import current_rank
+from pytest_exportready.case.finding import Rule
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.session.marker import CASE_OPTIONS
+from pytest_exportready.session.merge_ranks import worst_of
 from pytest_exportready.session.plain_data import plain_data
-from pytest_exportready.session.worst_rank import worst_of
 
 SECONDS = 600.0
 """For building, training and judging a case in ranks, unless a ``world`` marker of its own says otherwise."""
@@ -28,12 +28,12 @@ FINISH = Rule(
 
 def in_rank() -> bool:
     """Whether this process is a rank that runs what another pytest process asks for."""
-    return here.RANK is not None
+    return current_rank.RANK is not None
 
 
 def run_in_ranks(item: pytest.Item, scenario: str) -> bool:
     """Have a case whose scenario trains in ranks run in them; whether it does."""
-    from pytest_exportready.scenario import all_scenarios
+    from pytest_exportready.case.scenario import all_scenarios
 
     known = all_scenarios().get(scenario)
     if CASE_OPTIONS not in item.stash or known is None:
@@ -60,7 +60,7 @@ class Together:
     seconds = SECONDS
 
     def __init__(self) -> None:
-        from pytest_exportready.ranks.exchange import Meeting
+        from pytest_exportready.analysis.ranks.exchange import Meeting
 
         self._meeting = Meeting("verdict")  # made now: a rank that fails leaves the group
 
@@ -89,6 +89,6 @@ def _text(readiness: Readiness | None) -> bytes:
 
 def together() -> Together | None:
     """The ranks that this process judges a case with; None where it is alone."""
-    if here.RANK is None or here.RANK.size == 1:
+    if current_rank.RANK is None or current_rank.RANK.size == 1:
         return None
     return Together()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_exportready.options import OPTIONS
+from pytest_exportready.session.options import OPTIONS
 
 PACKAGE = "exportready_reference_models"
 

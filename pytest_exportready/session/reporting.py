@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from pytest_exportready.options import OPTIONS
-from pytest_exportready.report.gather import Gather
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.report.collect_results import Gather
 from pytest_exportready.report.run import Run
-from pytest_exportready.session.ending import reported_on_sigterm
 from pytest_exportready.session.environment import properties
+from pytest_exportready.session.graceful_exit import reported_on_sigterm
+from pytest_exportready.session.options import OPTIONS
 from pytest_exportready.session.progress import Progress
 from pytest_exportready.session.sharding import SHARD, TOLD
-from pytest_exportready.text import exception_text
 
 PROBLEMS = "exportready_problems"
 """Where a worker of xdist leaves what is wrong with markers."""
@@ -136,7 +136,7 @@ class Reporting:
             self._fail_run()
 
     def _confirmed(self, run: Run) -> Run:
-        from pytest_exportready.session.confirming import confirmed
+        from pytest_exportready.session.rerun_failures import confirmed
 
         terminal = self.config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
@@ -150,9 +150,9 @@ class Reporting:
 
     def _write(self, run: Run) -> None:
         """Every report is made of ``run``, which is what the JUnit file reads back as."""
+        from pytest_exportready.report.ci_limits import too_large
         from pytest_exportready.report.html import write_html
         from pytest_exportready.report.junit import write_junit
-        from pytest_exportready.report.limits import too_large
 
         junit, html = self.options.junit, self.options.html
         with self._surviving(f"write {junit}"):

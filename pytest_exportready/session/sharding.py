@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from pytest_exportready.options import OPTIONS
+from pytest_exportready.session.options import OPTIONS
 
 SHARD = "exportready_shard"
 """Where a worker of xdist leaves which part of which whole it has collected."""

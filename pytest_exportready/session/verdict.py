@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from pytest_exportready.case import CaseError, as_case
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.case_run import Exported, Watch
-from pytest_exportready.failure import user_place
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.readiness import Readiness, StageResult
-from pytest_exportready.runner import judge
-from pytest_exportready.text import exception_text
+from pytest_exportready.analysis.source.user_frames import user_place
+from pytest_exportready.case.export_case import CaseError, as_case
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.options import CaseOptions
+from pytest_exportready.case.readiness import Readiness, StageResult
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.judge.judge import judge
+from pytest_exportready.judge.stage_loop import Exported, Watch
 
 if TYPE_CHECKING:
     from pytest_exportready.session.ranks import Together
-    from pytest_exportready.stage import Memory
+    from pytest_exportready.stages._stage import Memory
 
 RETURNS_CASE = Rule(
     "ER101",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_exportready.failure import user_place
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.wrappers import unwrap
-from pytest_exportready.source.suspects import Suspect, suspects
-from pytest_exportready.stage import Trial
-from pytest_exportready.text import exception_text
+from pytest_exportready.analysis.module.wrappers import unwrap
+from pytest_exportready.analysis.source.user_frames import user_place
+from pytest_exportready.analysis.source.value_dependent_lines import Suspect, suspects
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.stages._stage import Trial
 
 RULE = Rule(
     "ER130",

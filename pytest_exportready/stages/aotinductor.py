@@ -12,13 +12,13 @@ from pathlib import Path
 
 import torch
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.proof.pytree import distinct, flatten
-from pytest_exportready.proof.truth import Call
-from pytest_exportready.stage import Lacking, Stage, StageInfrastructure, Trial, Unremembered
-from pytest_exportready.stages._compiler import compiler, compiler_identity
-from pytest_exportready.stages._lowered import Leaves, LoweringFailed, apart, prove
-from pytest_exportready.torch_internals.compilers import aot_compiled, aot_loaded, compile_settings
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.processes.compiler_identity import compiler, compiler_identity
+from pytest_exportready.analysis.torch_internals.compilers import aot_compiled, aot_loaded, compile_settings
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.stages._lowering import Leaves, LoweringFailed, apart, prove
+from pytest_exportready.stages._stage import Lacking, Stage, StageInfrastructure, Trial, Unremembered
 
 COMPILES = Rule(
     "ER671",

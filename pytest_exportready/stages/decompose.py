@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.proof.program import RunningProgram
-from pytest_exportready.proof.pytree import flatten
-from pytest_exportready.proof.truth import Call
-from pytest_exportready.stage import Stage, Trial
-from pytest_exportready.stages._lowered import Leaves, prove, quietly
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.program_runner import RunningProgram
+from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.stages._lowering import Leaves, prove, quietly
+from pytest_exportready.stages._stage import Stage, Trial
 
 DECOMPOSES = Rule(
     "ER670",

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 
 import torch
 
-from pytest_exportready.failure import user_place
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.bytecode import place_of_write
-from pytest_exportready.module.preserve import Change
-from pytest_exportready.module.replaced_forward import replaced_forwards
-from pytest_exportready.names import few
-from pytest_exportready.proof.global_state import global_state_kept
-from pytest_exportready.proof.lying_flags import aligned, lying_flags
-from pytest_exportready.proof.outside_reads import INPUTS_ONLY, outside_reads
-from pytest_exportready.proof.pytree import named_leaves
-from pytest_exportready.proof.random_line import random_line
-from pytest_exportready.proof.tolerance import Tolerance, compare
-from pytest_exportready.proof.truth import Call
-from pytest_exportready.proof.variation import variations
-from pytest_exportready.stage import Stage, Trial
-from pytest_exportready.text import exception_text
+from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.detectors.adapter_merge_flags import aligned, lying_flags
+from pytest_exportready.analysis.execution.detectors.ambient_reads import INPUTS_ONLY, outside_reads
+from pytest_exportready.analysis.execution.detectors.rng_location import random_line
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.global_state import global_state_kept
+from pytest_exportready.analysis.execution.input_variants import variations
+from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.analysis.module.patched_forward import replaced_forwards
+from pytest_exportready.analysis.module.snapshot import Change
+from pytest_exportready.analysis.source.bytecode import place_of_write
+from pytest_exportready.analysis.source.user_frames import user_place
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.case.wording import few
+from pytest_exportready.stages._stage import Stage, Trial
 
 RUNS = Rule(
     "ER110",

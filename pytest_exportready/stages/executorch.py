@@ -17,12 +17,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.proof.pytree import flatten
-from pytest_exportready.proof.truth import Call
-from pytest_exportready.stage import Lacking, Stage, StageInfrastructure, Trial
-from pytest_exportready.stages._lowered import Leaves, LoweringFailed, apart, prove, quietly
-from pytest_exportready.torch_internals.programs import bound_sizes, without_bound
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.analysis.torch_internals.programs import bound_sizes, without_bound
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.stages._lowering import Leaves, LoweringFailed, apart, prove, quietly
+from pytest_exportready.stages._stage import Lacking, Stage, StageInfrastructure, Trial
 
 CONVERTS = Rule(
     "ER673",

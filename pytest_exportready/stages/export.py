@@ -10,24 +10,24 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from pytest_exportready.case import CaseError
-from pytest_exportready.check import Subject
-from pytest_exportready.diagnose import Failure, diagnose
-from pytest_exportready.failure import stack_place
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.frozen_weights import FrozenWeight, foreign_weights, frozen_weights
-from pytest_exportready.graph.state import unread_state
-from pytest_exportready.graph.unspellable import unspellable_names
-from pytest_exportready.module.preserve import preserved
-from pytest_exportready.module.sharding import sharded_parameters, sharding_modules
-from pytest_exportready.names import counted, few
+from pytest_exportready.analysis.execution.detectors.unregistered_parameters import foreign_parameters
+from pytest_exportready.analysis.execution.dynamic_shapes import by_name, declared, dynamic_shapes, name_arguments
+from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules
+from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.analysis.program.constant_weights import FrozenWeight, foreign_weights, frozen_weights
+from pytest_exportready.analysis.program.invalid_identifiers import unspellable_names
+from pytest_exportready.analysis.program.unused_state import unread_state
+from pytest_exportready.analysis.source.user_frames import stack_place
+from pytest_exportready.analysis.torch_internals.tensors import is_fake
+from pytest_exportready.case.export_case import CaseError
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks._check import Subject
+from pytest_exportready.diagnosis._diagnosis import Failure, diagnose
+from pytest_exportready.diagnosis.reproduce.verified import reproduced
 from pytest_exportready.prepare import prepare
-from pytest_exportready.proof.dynamic import by_name, declared, dynamic_shapes, name_arguments
-from pytest_exportready.proof.foreign_parameters import foreign_parameters
-from pytest_exportready.proof.pytree import distinct, flatten
-from pytest_exportready.stage import SkipStage, Stage, StageInfrastructure, Trial
-from pytest_exportready.stages._reproduced import reproduced
-from pytest_exportready.torch_internals.tensors import is_fake
+from pytest_exportready.stages._stage import SkipStage, Stage, StageInfrastructure, Trial
 
 TRACES = Rule(
     "ER120",

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.nodes import calls, source
-from pytest_exportready.names import counted, few
-from pytest_exportready.operators.observed import operator_name
-from pytest_exportready.operators.registration import autograd
-from pytest_exportready.proof.global_state import global_state_kept
-from pytest_exportready.proof.gradients import Gradients, gradients
-from pytest_exportready.proof.tolerance import Tolerance, compare
-from pytest_exportready.stage import SkipStage, Stage, Trial
-from pytest_exportready.text import exception_text
+from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.detectors.operator_effects import operator_name
+from pytest_exportready.analysis.execution.global_state import global_state_kept
+from pytest_exportready.analysis.execution.gradients import Gradients, gradients
+from pytest_exportready.analysis.program.nodes import calls, source
+from pytest_exportready.analysis.source.operator_registration import autograd
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.stages._stage import SkipStage, Stage, Trial
 
 AGREE = Rule(
     "ER511",

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.fingerprint import graph_fingerprint, graph_steps
-from pytest_exportready.names import few
-from pytest_exportready.ranks.agreement import several_ranks
-from pytest_exportready.ranks.exchange import AbsentRanks, exchange
-from pytest_exportready.stage import SkipStage, Stage, Trial
+from pytest_exportready.analysis.program.fingerprint import graph_fingerprint, graph_steps
+from pytest_exportready.analysis.ranks.check_ranks import several_ranks
+from pytest_exportready.analysis.ranks.exchange import AbsentRanks, exchange
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import few
+from pytest_exportready.stages._stage import SkipStage, Stage, Trial
 
 SAME = Rule(
     "ER803",

@@ -8,16 +8,22 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.outputs import outputs_without_inputs
-from pytest_exportready.module.preserve import equal_bits
-from pytest_exportready.names import counted, few
-from pytest_exportready.proof.handed_over import HandedOver, answer_sharing, hand_over, input_leaves, memory
-from pytest_exportready.proof.pytree import named_leaves
-from pytest_exportready.proof.tolerance import Tolerance, compare
-from pytest_exportready.proof.truth import Call
-from pytest_exportready.proof.variation import variations
-from pytest_exportready.stage import Stage, Trial
+from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.detectors.aliasing import (
+    HandedOver,
+    answer_sharing,
+    hand_over,
+    input_leaves,
+    memory,
+)
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.input_variants import variations
+from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.analysis.module.snapshot import equal_bits
+from pytest_exportready.analysis.program.constant_outputs import outputs_without_inputs
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted, few
+from pytest_exportready.stages._stage import Stage, Trial
 
 WRITES = Rule(
     "ER151",

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.preserve import preserved
-from pytest_exportready.proof.pytree import distinct, flatten, map_tensors
-from pytest_exportready.proof.tolerance import compare
-from pytest_exportready.stage import SkipStage, Stage, Trial
+from pytest_exportready.analysis.execution.compare import compare
+from pytest_exportready.analysis.execution.pytree import distinct, flatten, map_tensors
+from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.stages._stage import SkipStage, Stage, Trial
 from pytest_exportready.stages.parity import tolerance_of
 
 AGREES = Rule(

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.names import counted
-from pytest_exportready.proof.pytree import flatten
-from pytest_exportready.proof.truth import Call
-from pytest_exportready.stage import Lacking, SkipStage, Stage, StageInfrastructure, Trial
-from pytest_exportready.stages._lowered import Leaves, LoweringFailed, apart, prove, quietly
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.wording import counted
+from pytest_exportready.stages._lowering import Leaves, LoweringFailed, apart, prove, quietly
+from pytest_exportready.stages._stage import Lacking, SkipStage, Stage, StageInfrastructure, Trial
 
 CONVERTS = Rule(
     "ER672",

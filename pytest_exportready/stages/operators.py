@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.nodes import calls, is_users_operator, owner, source
-from pytest_exportready.names import few
-from pytest_exportready.operators.observed import Observed, observe
-from pytest_exportready.operators.registration import autograd, fake_kernel, writing
-from pytest_exportready.proof.global_state import global_state_kept
-from pytest_exportready.proof.pytree import distinct
-from pytest_exportready.stage import Stage, Trial
-from pytest_exportready.text import exception_text
+from pytest_exportready.analysis.execution.detectors.operator_effects import Observed, observe
+from pytest_exportready.analysis.execution.global_state import global_state_kept
+from pytest_exportready.analysis.execution.pytree import distinct
+from pytest_exportready.analysis.program.nodes import calls, is_users_operator, owner, source
+from pytest_exportready.analysis.source.operator_registration import autograd, fake_kernel, writing
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.case.wording import few
+from pytest_exportready.stages._stage import Stage, Trial
 
 SCHEMA = Rule(
     "ER161",

@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.failure import user_place
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.nodes import operator_name, owner, source
-from pytest_exportready.proof.baked import baked_at
-from pytest_exportready.proof.outside_reads import INPUTS_ONLY, outside_reads
-from pytest_exportready.proof.pytree import flatten, map_tensors
-from pytest_exportready.proof.reference import no_further_from_float64
-from pytest_exportready.proof.tolerance import Comparison, Tolerance, compare
-from pytest_exportready.proof.truth import Call
-from pytest_exportready.proof.variation import variations
-from pytest_exportready.stage import Stage, Trial
-from pytest_exportready.text import exception_text
+from pytest_exportready.analysis.execution.compare import Comparison, Tolerance, compare
+from pytest_exportready.analysis.execution.detectors.ambient_reads import INPUTS_ONLY, outside_reads
+from pytest_exportready.analysis.execution.detectors.baked_constants import baked_at
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.float64_reference import no_further_from_float64
+from pytest_exportready.analysis.execution.input_variants import variations
+from pytest_exportready.analysis.execution.pytree import flatten, map_tensors
+from pytest_exportready.analysis.program.nodes import operator_name, owner, source
+from pytest_exportready.analysis.source.user_frames import user_place
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.stages._stage import Stage, Trial
 
 AGREES = Rule(
     "ER501",

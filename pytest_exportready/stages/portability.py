@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 import torch
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.graph.autocast import enabled_regions
-from pytest_exportready.graph.devices import DeviceBaked, purify_devices
-from pytest_exportready.graph.nodes import owner, source
-from pytest_exportready.proof.device_probe import home, is_at
-from pytest_exportready.proof.elsewhere import answer_on, is_there
-from pytest_exportready.proof.pretended_device import Branch, branches
-from pytest_exportready.proof.tolerance import Tolerance, compare
-from pytest_exportready.stage import SkipStage, Stage, Trial
-from pytest_exportready.text import exception_text
+from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.detectors.device_branches import Branch, branches
+from pytest_exportready.analysis.execution.detectors.hardcoded_devices import home, is_at
+from pytest_exportready.analysis.execution.run_on_device import answer_on, is_there
+from pytest_exportready.analysis.program.autocast import enabled_regions
+from pytest_exportready.analysis.program.nodes import owner, source
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.stages._stage import SkipStage, Stage, Trial
+from pytest_exportready.transforms.devices import DeviceBaked, purify_devices
 
 SAME_WAY = Rule(
     "ER650",

@@ -11,17 +11,17 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.wrappers import inner_wrappers
-from pytest_exportready.proof.pytree import classes_of, distinct, flatten, named_leaves
-from pytest_exportready.proof.tolerance import compare
-from pytest_exportready.proof.truth import Call
-from pytest_exportready.stage import Stage, StageInfrastructure, Trial
-from pytest_exportready.stages._child import ProcessDied, TookTooLong, in_child
-from pytest_exportready.stages._fresh_process import LOADER, LoaderGone
-from pytest_exportready.stages._rehearsal import rehearse
+from pytest_exportready.analysis.execution.compare import compare
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.pytree import classes_of, distinct, flatten, named_leaves
+from pytest_exportready.analysis.module.wrappers import inner_wrappers
+from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong, in_child
+from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
+from pytest_exportready.analysis.processes.warm_up import rehearse
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import plain, without_tensors
+from pytest_exportready.stages._stage import Stage, StageInfrastructure, Trial
 from pytest_exportready.stages.parity import summary, tolerance_of
-from pytest_exportready.text import plain, without_tensors
 
 SAVES = Rule(
     "ER701",

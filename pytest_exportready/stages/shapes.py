@@ -12,20 +12,27 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from pytest_exportready.failure import is_users, user_place
-from pytest_exportready.finding import Finding, Rule
-from pytest_exportready.module.preserve import preserved
-from pytest_exportready.proof.dynamic import AUTO, UNBOUNDED, Dynamic, by_name, declared, dynamic_shapes
-from pytest_exportready.proof.pytree import distinct, flatten
-from pytest_exportready.proof.shapes_text import shapes_text
-from pytest_exportready.proof.tolerance import Comparison, compare
-from pytest_exportready.proof.truth import Call
-from pytest_exportready.proof.variation import resized, variations
-from pytest_exportready.proof.varying import Place, varying
-from pytest_exportready.stage import SkipStage, Stage, Trial
+from pytest_exportready.analysis.execution.compare import Comparison, compare
+from pytest_exportready.analysis.execution.dynamic_shapes import (
+    AUTO,
+    UNBOUNDED,
+    Dynamic,
+    by_name,
+    declared,
+    dynamic_shapes,
+)
+from pytest_exportready.analysis.execution.dynamic_shapes_source import shapes_text
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.input_variants import resized, variations
+from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.execution.resizable_dims import Place, varying
+from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.analysis.source.user_frames import is_users, user_place
+from pytest_exportready.analysis.torch_internals.programs import SizeGuards, program_guards
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.stages._stage import SkipStage, Stage, Trial
 from pytest_exportready.stages.parity import has_nan, summary, tolerance_of
-from pytest_exportready.text import exception_text
-from pytest_exportready.torch_internals.programs import SizeGuards, program_guards
 
 SPECIALISED = Rule(
     "ER601",

@@ -52,8 +52,8 @@ def judge_rank(path: Path, rank: int, folder: Path) -> None:
     try:
         found = {"findings": findings_of(path, rank, folder)}
     except BaseException as error:
-        from pytest_exportready.failure import user_place
-        from pytest_exportready.text import exception_text
+        from pytest_exportready.analysis.source.user_frames import user_place
+        from pytest_exportready.case.sanitize import exception_text
 
         file, line = user_place(error)
         where = f"rank {rank}, {Path(file).name}:{line}" if file else f"rank {rank}"
@@ -175,7 +175,7 @@ def _number(text: str, option: str, default: float) -> float:
 
 def judge_all(paths: list[Path], at_once: int = 2) -> list[dict[str, Any]]:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "torch.export", "torch.distributed", "pytest_exportready.runner"])
+    context.set_forkserver_preload(["torch", "torch.export", "torch.distributed", "pytest_exportready.judge.judge"])
     waiting, running, results = list(paths), list[Running](), []
     while waiting or running:
         while waiting and len(running) < at_once:

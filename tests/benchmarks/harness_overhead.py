@@ -42,11 +42,11 @@ def bare(folder: Path) -> None:
 def one_model(declared: Any, stem: Path) -> None:
     import torch
 
-    from pytest_exportready.case import as_case
-    from pytest_exportready.case_options import CaseOptions
-    from pytest_exportready.proof.dynamic import declared as dims_of, dynamic_shapes
-    from pytest_exportready.proof.pytree import flatten
-    from pytest_exportready.proof.variation import resized, variations
+    from pytest_exportready.analysis.execution.dynamic_shapes import declared as dims_of, dynamic_shapes
+    from pytest_exportready.analysis.execution.input_variants import resized, variations
+    from pytest_exportready.analysis.execution.pytree import flatten
+    from pytest_exportready.case.export_case import as_case
+    from pytest_exportready.case.options import CaseOptions
     from pytest_exportready.stages.shapes import _sizes, _symbols
 
     marker = next(mark for mark in declared.pytestmark if mark.name == "export_ready")
@@ -76,7 +76,7 @@ def one_model(declared: Any, stem: Path) -> None:
 def train(model: Any, call: Any) -> None:
     import torch
 
-    from pytest_exportready.proof.pytree import distinct, flatten
+    from pytest_exportready.analysis.execution.pytree import distinct, flatten
 
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     model.train()

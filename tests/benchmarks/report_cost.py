@@ -41,7 +41,7 @@ def record(nodeid, failed):
 
 
 if OUT:
-    from pytest_exportready.report.gather import Gather
+    from pytest_exportready.report.collect_results import Gather
     from pytest_exportready.report.html import write_html
     from pytest_exportready.report.junit import write_junit
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.autocast_regions_fit import inspect_program
-from pytest_exportready.finding import Finding
 
 
 class Block(nn.Module):

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from pytest_exportready.check import Subject
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.batchnorm_frozen import inspect
-from pytest_exportready.finding import Finding
 
 
 def net(*norms: nn.Module) -> nn.Sequential:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.caches_fresh import inspect
-from pytest_exportready.finding import Finding
 
 
 class Weighted(nn.Module):

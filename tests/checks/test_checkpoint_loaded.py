@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.checkpoint_loaded import inspect
 
 

@@ -14,9 +14,9 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
-from pytest_exportready.check import Subject
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.ddp_hooks_emptied import inspect, remedy
-from pytest_exportready.finding import Finding
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.devices_follow_inputs import inspect
-from pytest_exportready.finding import Finding
 
 GLOBAL = torch.tensor([1.0, 2.0])
 

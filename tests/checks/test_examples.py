@@ -15,9 +15,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from pytest_exportready import checks
-from pytest_exportready.check import Check, Subject, all_checks, documentation
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Check, Subject, all_checks, documentation
 from pytest_exportready.discover import module_names
-from pytest_exportready.finding import Finding
 
 NAMES = module_names(checks)
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.amp import GradScaler
 
-from pytest_exportready.check import Subject
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.grad_scaler_cleared import inspect, remedy
 
 

@@ -11,9 +11,9 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.utils import prune
 
-from pytest_exportready.check import Subject
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.hooks_change_nothing import inspect
-from pytest_exportready.finding import Finding
 
 SEEN: list[Any] = []
 

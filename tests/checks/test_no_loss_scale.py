@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 
-from pytest_exportready.check import Subject
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.no_loss_scale import inspect_program
-from pytest_exportready.finding import Finding
 
 OF_THE_FILE = GradScaler("cpu", init_scale=4096.0)
 

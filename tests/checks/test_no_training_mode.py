@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.no_training_mode import inspect, inspect_program, remedy
-from pytest_exportready.finding import Finding
 
 
 class Branches(nn.Module):

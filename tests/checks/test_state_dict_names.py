@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.state_dict_names import inspect
-from pytest_exportready.finding import Finding
 
 
 def rename(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.tensors_can_be_saved import inspect
 
 

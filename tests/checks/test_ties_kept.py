@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.ties_kept import inspect
 
 

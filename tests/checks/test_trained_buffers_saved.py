@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.trained_buffers_saved import inspect
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_exportready.check import Subject
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.weights_read_directly import inspect
 
 

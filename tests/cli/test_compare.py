@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.cli import main
-from pytest_exportready.finding import Finding
-from pytest_exportready.readiness import Readiness, StageResult
 from pytest_exportready.report.junit import read_junit, write_junit
 from pytest_exportready.report.run import Run, TestResult
 

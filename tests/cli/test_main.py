@@ -35,7 +35,7 @@ def test_reports_and_help_never_need_torch() -> None:
     code = (
         "import sys; from pytest_exportready.cli import main\n"
         "import pytest_exportready.report.html, pytest_exportready.report.junit\n"
-        "import pytest_exportready.report.gather, pytest_exportready.report.terminal\n"
+        "import pytest_exportready.report.collect_results, pytest_exportready.report.terminal\n"
         "try: main(['--help'])\n"
         "except SystemExit: sys.exit('torch' in sys.modules)\n"
     )

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.cli import main
-from pytest_exportready.finding import Finding
-from pytest_exportready.github.gathered import Gathered
-from pytest_exportready.github.kept import keep, nights
-from pytest_exportready.github.legs import Channel, Leg, Runner, matrix, planned
-from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.report.github.artifacts import Gathered
+from pytest_exportready.report.github.history import keep, nights
+from pytest_exportready.report.github.matrix import Channel, Leg, Runner, matrix, planned
 from pytest_exportready.report.junit import read_junit, write_junit
 from pytest_exportready.report.run import Run, TestResult
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.cli import main
-from pytest_exportready.github import wheel
-from pytest_exportready.github.gathered import Gathered
-from pytest_exportready.github.kept import keep
-from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.report.github import resolve_torch
+from pytest_exportready.report.github.artifacts import Gathered
+from pytest_exportready.report.github.history import keep
 from pytest_exportready.report.run import Run, TestResult
 
 CPU = {"labels": ["ubuntu-latest"], "gpu": "cpu", "gpus": 0, "cuda": "cpu"}
@@ -23,11 +23,11 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
     """What the index was asked for; it answers with one version for each."""
     calls: list[tuple[str, str, bool]] = []
 
-    def resolve(requirement: str, index: str, *, pre: bool = False) -> wheel.Wheel:
+    def resolve(requirement: str, index: str, *, pre: bool = False) -> resolve_torch.Wheel:
         calls.append((requirement, index, pre))
-        return wheel.Wheel("2.16.0.dev20261129+cpu" if pre else "2.14.1+cpu", "file:///x")
+        return resolve_torch.Wheel("2.16.0.dev20261129+cpu" if pre else "2.14.1+cpu", "file:///x")
 
-    monkeypatch.setattr(wheel, "resolve", resolve)
+    monkeypatch.setattr(resolve_torch, "resolve", resolve)
     monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
     monkeypatch.chdir(tmp_path)
     Path("runners.json").write_text(json.dumps([CPU, {**CPU, "gpu": "H100", "gpus": 1}]))

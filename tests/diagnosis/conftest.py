@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_exportready.case import ExportCase
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.diagnose import Failure, diagnose
-from pytest_exportready.finding import Finding
-from pytest_exportready.proof.truth import Truth
-from pytest_exportready.stage import Trial
+from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.options import CaseOptions
+from pytest_exportready.diagnosis._diagnosis import Failure, diagnose
+from pytest_exportready.stages._stage import Trial
 
 
 def _diagnosed(model: Any, *args: Any, strict: bool = False, dynamic_shapes: Any = None) -> Finding | None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.readiness import Readiness
+from pytest_exportready.case.readiness import Readiness
 
 
 class Net(nn.Module):

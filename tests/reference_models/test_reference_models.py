@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 import exportready_reference_models
 from exportready_reference_models.bert import Bert, BertConfig
 from exportready_reference_models.gpt import GPT, GPTConfig
-from pytest_exportready.case import ExportCase, as_case
+from pytest_exportready.case.export_case import ExportCase, as_case
 from pytest_exportready.discover import module_names
 
 # torch's own RNN modules keep a list of their parameters, which non-strict export takes for an assignment.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_exportready.finding import Finding
-from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.report.run import Outcome, Run, TestResult
 
 HOSTILE = (

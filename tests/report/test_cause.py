@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_exportready.finding import Finding
-from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.report.cause import Cause, cause_of, causes, causes_of, normalised
 from pytest_exportready.report.run import TestResult
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_exportready.finding import Finding
-from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.report.html import page, write_html
 from pytest_exportready.report.run import Run, TestResult
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_exportready.finding import Finding
-from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.report.record import RECORD_LIMIT, to_text
 from pytest_exportready.report.run import Outcome, Run, TestResult, merged
 

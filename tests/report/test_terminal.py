@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_exportready.finding import Finding
-from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.report.run import Run, TestResult
 from pytest_exportready.report.terminal import summary_lines, write_summary
 
@@ -87,7 +87,7 @@ def test_written_with_colours(run: Run) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_infos_are_counted(run: Run, count: int) -> None:
-    from pytest_exportready.finding import Finding
+    from pytest_exportready.case.finding import Finding
 
     info = Finding("ER705", "loads_without_imports", "info", "", "needs an import", "")
     record = replace(run.results[0].readiness, findings=(info,) * count)  # type: ignore[type-var]

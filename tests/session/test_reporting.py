@@ -10,7 +10,7 @@ import pytest
 from user_project import Project
 
 from pytest_exportready.report import html, junit, terminal
-from pytest_exportready.report.gather import Gather
+from pytest_exportready.report.collect_results import Gather
 
 ONE = '@export_ready(stages=["train"])\ndef test_one(): return ready()\n'
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_exportready.case import ExportCase
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.readiness import Readiness, StageResult
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.options import CaseOptions
+from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.session import verdict
 
 ONLY_EXPORT = CaseOptions(stages=("export",))

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from pytest_exportready.case import ExportCase
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.proof.truth import Truth
-from pytest_exportready.stage import Trial
+from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.options import CaseOptions
+from pytest_exportready.stages._stage import Trial
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 

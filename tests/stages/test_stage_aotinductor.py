@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.case import ExportCase
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.finding import Finding
-from pytest_exportready.proof.truth import Truth
-from pytest_exportready.stage import SkipStage, StageInfrastructure, Trial
+from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import aotinductor
+from pytest_exportready.stages._stage import SkipStage, StageInfrastructure, Trial
 from pytest_exportready.stages.aotinductor import STAGE
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))

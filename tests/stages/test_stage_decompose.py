@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.case import ExportCase
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.finding import Finding
-from pytest_exportready.graph.fingerprint import graph_fingerprint
-from pytest_exportready.proof.truth import Truth
-from pytest_exportready.stage import Trial
+from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.program.fingerprint import graph_fingerprint
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.options import CaseOptions
+from pytest_exportready.stages._stage import Trial
 from pytest_exportready.stages.decompose import STAGE
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))

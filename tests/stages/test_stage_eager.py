@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.finding import Finding
+from pytest_exportready.case.finding import Finding
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 

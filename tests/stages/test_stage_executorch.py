@@ -11,12 +11,12 @@ import torch
 from lowering_trials import TAKEN, X, exported
 from torch import Tensor, nn
 
-from pytest_exportready.case import ExportCase
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.finding import Finding
-from pytest_exportready.proof.truth import Truth
-from pytest_exportready.stage import SkipStage, StageInfrastructure, Trial
+from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import executorch
+from pytest_exportready.stages._stage import SkipStage, StageInfrastructure, Trial
 from pytest_exportready.stages.executorch import STAGE
 
 

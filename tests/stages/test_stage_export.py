@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.case import ExportCase
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.module.preserve import preserved
-from pytest_exportready.proof.truth import Truth
-from pytest_exportready.stage import Trial
+from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import export
+from pytest_exportready.stages._stage import Trial
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 

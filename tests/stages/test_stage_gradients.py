@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import ExportCase
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.readiness import Readiness
-from pytest_exportready.runner import judge
+from pytest_exportready.case.options import CaseOptions
+from pytest_exportready.case.readiness import Readiness
+from pytest_exportready.judge.judge import judge
 
 
 class StraightThrough(torch.autograd.Function):

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from pytest_exportready import Readiness, export_ready_check
-from pytest_exportready.readiness import StageResult
+from pytest_exportready.case.readiness import StageResult
 from pytest_exportready.stages.graphs import first_difference
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
@@ -63,7 +63,7 @@ def test_the_rank_and_the_first_node_are_named(rank: int) -> None:
 
 @pytest.mark.world(2)
 def test_a_rank_that_cannot_export_is_not_waited_for_long(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_exportready.ready_check.TO_COME", 3.0)
+    monkeypatch.setattr("pytest_exportready.judge.ready_check.TO_COME", 3.0)
 
     class Fails(Net):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.finding import Finding
+from pytest_exportready.case.finding import Finding
 
 
 class Net(nn.Module):
@@ -153,7 +153,7 @@ def test_names_in_another_order() -> None:
 
 def test_a_program_that_takes_inputs_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """No torch does so to our knowledge: a program that forgets the names is put in its place."""
-    from pytest_exportready.proof.program import RunningProgram
+    from pytest_exportready.analysis.execution.program_runner import RunningProgram
 
     honest = RunningProgram.sequence
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.readiness import Readiness
+from pytest_exportready.case.readiness import Readiness
 
 IMAGES = torch.randn(2, 3, 8, 8)
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.finding import Finding
-from pytest_exportready.readiness import Readiness
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness
 
 OPS = torch.ops.exportready_ops
 

@@ -14,9 +14,9 @@ from device_corpus import Net, X, functions
 from torch import Tensor
 
 from pytest_exportready import ExportCase
-from pytest_exportready.case_options import CaseOptions
-from pytest_exportready.readiness import Readiness
-from pytest_exportready.runner import judge
+from pytest_exportready.case.options import CaseOptions
+from pytest_exportready.case.readiness import Readiness
+from pytest_exportready.judge.judge import judge
 from pytest_exportready.stages import portability
 
 Forward = Callable[[Any, Tensor], Any]

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.readiness import Readiness
-from pytest_exportready.stages import _fresh_process, reload
-from pytest_exportready.stages._child import ProcessDied
-from pytest_exportready.stages._fresh_process import LOADER, Loader, LoaderGone
-from pytest_exportready.stages._rehearsal import rehearse
+from pytest_exportready.analysis.processes import loader_client
+from pytest_exportready.analysis.processes.child import ProcessDied
+from pytest_exportready.analysis.processes.loader_client import LOADER, Loader, LoaderGone
+from pytest_exportready.analysis.processes.warm_up import rehearse
+from pytest_exportready.case.readiness import Readiness
+from pytest_exportready.stages import reload
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +179,7 @@ def test_a_loader_killed_between_two_cases() -> None:
 
 def test_a_loader_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runner's fault, with its last words."""
-    monkeypatch.setattr(_fresh_process, "_START", "raise SystemExit('no torch here')")
+    monkeypatch.setattr(loader_client, "_START", "raise SystemExit('no torch here')")
     monkeypatch.setattr(reload, "LOADER", Loader())
     readiness = check()
     assert (readiness.outcome, outcome(readiness)) == ("infra", "infra")
@@ -194,7 +195,7 @@ def test_no_process_is_left(tmp_path: Path) -> None:
         "import os, pathlib, time; pathlib.Path('%s').write_text(str(os.getpid())); time.sleep(60)" % (tmp_path / "pid")
     )
     script = f"""
-from pytest_exportready.stages._fresh_process import LOADER, ProcessDied
+from pytest_exportready.analysis.processes.loader_client import LOADER, ProcessDied
 try:
     paths, imports = [{str(tmp_path)!r}], ["exportready_sleeps"]
     LOADER.ask({{"reply": "", "sys_path": paths, "imports": imports, "threads": 1}}, 3)

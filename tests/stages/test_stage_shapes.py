@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.case import ExportCase
-from pytest_exportready.proof.dynamic import Dynamic
-from pytest_exportready.proof.program import RunningProgram
-from pytest_exportready.readiness import Readiness
-from pytest_exportready.stage import Trial
+from pytest_exportready.analysis.execution.dynamic_shapes import Dynamic
+from pytest_exportready.analysis.execution.program_runner import RunningProgram
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.readiness import Readiness
+from pytest_exportready.stages._stage import Trial
 from pytest_exportready.stages.shapes import _outside
 
 STAGES = ["shapes"]

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 from pytest_exportready import precision_report, purify_devices, to_precision
-from pytest_exportready.proof.device_probe import strangers
-from pytest_exportready.proof.pretended_device import branches
+from pytest_exportready.analysis.execution.detectors.device_branches import branches
+from pytest_exportready.analysis.execution.detectors.hardcoded_devices import strangers
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 

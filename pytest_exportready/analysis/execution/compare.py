@@ -1,0 +1,168 @@
+"""How far two answers may be apart: bitwise where possible, else scaled by the output's rms and its dtype.
+
+Limits: float32 as measured over eager, decomposed, ONNX Runtime, AOTInductor and XNNPACK on small models
+(largest error 2.1e-6 of the rms, 126 dB; adopted with a factor of five). bfloat16: 4.7e-2 of the rms and 50
+dB measured, 0.25 and 40 adopted. float16 has three bits more. float64 by the same distance from its epsilon
+as float32.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.analysis.module.snapshot import equal_bits
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Either the limits by dtype (no arguments) or the user's ``rtol`` and ``atol``: |a - b| <= atol + rtol
+    * |b|.
+
+    relative: instead, a largest error relative to the rms for every floating dtype.
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+    relative: float | None = None
+
+
+_LARGEST = {torch.float32: 1e-5, torch.float64: 2e-14, torch.complex64: 1e-5, torch.complex128: 2e-14,
+            torch.bfloat16: 0.25, torch.float16: 0.03}  # fmt: skip
+_DECIBEL = {torch.float32: 100.0, torch.float64: 274.0, torch.complex64: 100.0, torch.complex128: 274.0,
+            torch.bfloat16: 40.0, torch.float16: 58.0}  # fmt: skip
+_SMALL_FLOAT_DECIBEL = 20.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """agree: within the tolerance. bitwise: to the bit. where: path of the first output that disagrees.
+
+    problem: what disagrees there. largest: largest error over all outputs, relative to each output's rms.
+    decibel: smallest signal-to-error ratio (inf when equal). cosine: smallest cosine between the two answers.
+    """
+
+    agree: bool
+    bitwise: bool
+    where: str = ""
+    problem: str = ""
+    largest: float = 0.0
+    decibel: float = math.inf
+    cosine: float = 1.0
+
+
+def compare(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
+    """Every leaf of ``actual`` against the same leaf of ``expected``: structure, shape, dtype, device, NaN
+    and Inf places and integers exactly; floating point within ``tolerance``."""
+    wanted, given = named_leaves(expected), named_leaves(actual)
+    if [path for path, _ in wanted] != [path for path, _ in given]:
+        paths = f"{[p for p, _ in wanted][:8]} became {[p for p, _ in given][:8]}"
+        return Comparison(False, False, "", f"the structure of the output changed: {paths}", math.inf, -math.inf)
+    results = [(path, _leaf(a, b, tolerance)) for (path, a), (_, b) in zip(wanted, given, strict=True)]
+    worst = next(((path, r) for path, r in results if not r.agree), None)
+    return Comparison(
+        agree=worst is None,
+        bitwise=all(r.bitwise for _, r in results),
+        where="" if worst is None else f"output{worst[0]}",
+        problem="" if worst is None else worst[1].problem,
+        largest=max((r.largest for _, r in results), default=0.0),
+        decibel=min((r.decibel for _, r in results), default=math.inf),
+        cosine=min((r.cosine for _, r in results), default=1.0),
+    )
+
+
+def _leaf(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
+    if not isinstance(expected, torch.Tensor) or not isinstance(actual, torch.Tensor):
+        return _values(expected, actual, tolerance)
+    for what in ("shape", "dtype", "device", "layout"):
+        before, after = getattr(expected, what), getattr(actual, what)
+        if before != after:
+            return _different(f"{what} {_show(before)} became {_show(after)}")
+    if equal_bits(expected, actual):
+        return Comparison(True, True)
+    if expected.layout != torch.strided:
+        expected, actual = expected.to_dense(), actual.to_dense()
+    if not (expected.is_floating_point() or expected.is_complex()):
+        differ = int((expected != actual).sum())
+        return _different(f"{differ} of {expected.numel()} values differ ({_show(expected.dtype)})")
+    return _floats(expected, actual, tolerance)
+
+
+def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) -> Comparison:
+    a, b = _wide(expected), _wide(actual)
+    for name, mask in (("NaN", torch.isnan), ("Inf", torch.isinf)):
+        moved = int((mask(a) != mask(b)).sum())
+        if moved:
+            return _different(f"{name} in other places: {moved} of {a.numel()} values")
+    infinite = a.isinf()
+    if bool((a[infinite] != b[infinite]).any()):
+        return _different("Inf of another sign")
+    finite = a.isfinite()
+    cosine = _cosine(a[finite], b[finite])
+    a, error = a[finite].abs(), (a[finite] - b[finite]).abs()
+    rms, noise = _rms(a), _rms(error)
+    largest = float(error.max()) if error.numel() else 0.0
+    relative = largest / rms if rms else (math.inf if largest else 0.0)
+    decibel = 20 * (math.log10(rms) - math.log10(noise)) if rms and noise else (-math.inf if noise else math.inf)
+    if tolerance.rtol is not None or tolerance.atol is not None:
+        rtol, atol = tolerance.rtol or 0.0, tolerance.atol or 0.0
+        agree, limit = bool((error <= atol + rtol * a).all()), f"rtol {rtol:g}, atol {atol:g}"
+    elif tolerance.relative is not None:
+        agree, limit = relative <= tolerance.relative, f"{tolerance.relative:g}"
+    else:
+        kind = expected.dtype
+        most, least = _LARGEST.get(kind, math.inf), _DECIBEL.get(kind, _SMALL_FLOAT_DECIBEL)
+        agree, limit = relative <= most and decibel >= least, f"{most:g} and {least:g} dB for {_show(kind)}"
+    problem = "" if agree else f"largest error {relative:.2g} of the output's rms, {decibel:.0f} dB; limit {limit}"
+    return Comparison(agree, False, "", problem, relative, decibel, cosine)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """As float64 on the CPU, a complex number as two."""
+    tensor = tensor.detach().cpu()
+    return torch.view_as_real(tensor.to(torch.complex128)) if tensor.is_complex() else tensor.to(torch.float64)
+
+
+def _rms(values: torch.Tensor) -> float:
+    """Root mean square of absolute values; scaled, so that no square overflows or vanishes."""
+    top = float(values.max()) if values.numel() else 0.0
+    return top * float((values / top).square().mean().sqrt()) if top else 0.0
+
+
+def _cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Of the angle between two answers, whatever their size; 1 for two zeros, 0 where only one is zero."""
+    size_a, size_b = float(a.abs().max()) if a.numel() else 0.0, float(b.abs().max()) if b.numel() else 0.0
+    if not size_a or not size_b:
+        return float(size_a == size_b)
+    a, b = a / size_a, b / size_b  # so that no square overflows or vanishes
+    return min(1.0, float((a * b).sum() / (a.square().sum() * b.square().sum()).sqrt()))
+
+
+def _values(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
+    if type(expected) is not type(actual):
+        return _different(f"{type(expected).__name__} became {type(actual).__name__}")
+    if expected is actual:
+        return Comparison(True, True)
+    if hasattr(expected, "__dict__") and not callable(expected):
+        return compare(vars(expected), vars(actual), tolerance)  # a class that torch does not know as a container
+    try:
+        same = bool(expected == actual or (expected != expected and actual != actual))
+    except Exception:
+        return _different(f"two {type(expected).__name__} cannot be compared")
+    if same:
+        return Comparison(True, True)
+    shown = (bool, int, float)
+    names = f"{expected} became {actual}" if isinstance(expected, shown) else "another value"
+    return _different(f"{type(expected).__name__}: {names}")
+
+
+def _different(problem: str) -> Comparison:
+    return Comparison(False, False, "", problem, math.inf, -math.inf)
+
+
+def _show(value: object) -> str:
+    return str(tuple(value)) if isinstance(value, torch.Size) else str(value).replace("torch.", "")

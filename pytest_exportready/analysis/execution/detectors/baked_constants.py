@@ -1,0 +1,107 @@
+"""Where a program took a value of the example for a constant, or a way that forward takes only while it is traced."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+
+from pytest_exportready.analysis.execution.eager_reference import Call, run
+from pytest_exportready.analysis.execution.global_state import global_state_kept
+from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.module.snapshot import equal_bits, preserved
+from pytest_exportready.analysis.program.nodes import calls, source
+from pytest_exportready.analysis.source.user_frames import is_users
+
+Line = tuple[str, int]
+
+
+def baked_at(module: nn.Module, example: Call, other: Call, *, strict: bool) -> tuple[str, Line] | None:
+    """What went wrong and the user's line, found by exporting ``module`` again; None where it does not show.
+
+    other: inputs on which the program is wrong. First the lines that run eagerly and under the trace are compared, then
+    the constants of the program for ``example`` with those of one for ``other``.
+    """
+    with preserved(module), global_state_kept():
+        module.eval()
+        try:
+            if not strict:
+                way = _other_way(module, example)
+                if way is not None:
+                    return "while it is traced forward leaves here the way that it takes otherwise", way
+            constant = _constant(_exported(module, example, strict), _exported(module, other, strict))
+        except Exception:  # what cannot be exported again, or statically, tells nothing
+            return None
+    return ("the value computed here is a constant in the program", constant) if constant else None
+
+
+def _exported(module: nn.Module, call: Call, strict: bool) -> ExportedProgram:
+    args, kwargs = distinct((tuple(call[0]), dict(call[1])))
+    return torch.export.export(module, args, kwargs, strict=strict)
+
+
+def _other_way(module: nn.Module, call: Call) -> Line | None:
+    """The last line that both ways have in common, before the first that only the eager one has."""
+    eager = _lines(lambda: run(module, [call]))
+    traced = set(_lines(lambda: _exported(module, call, strict=False)))
+    before: Line | None = None
+    for line in eager:
+        if line not in traced:
+            return before
+        before = line
+    return None
+
+
+def _lines(work: Callable[[], Any]) -> list[Line]:
+    """The user's lines that ``work`` runs, each once, in order."""
+    lines: dict[Line, None] = {}
+    before = sys.gettrace()
+
+    def enter(frame: FrameType, event: str, _: Any) -> Any:
+        return step if is_users(frame.f_code.co_filename) else None
+
+    def step(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            lines[frame.f_code.co_filename, frame.f_lineno] = None
+        return step
+
+    sys.settrace(enter)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return list(lines)
+
+
+def _constant(first: ExportedProgram, second: ExportedProgram) -> Line | None:
+    """The first operator that gets another constant in the second program."""
+    for one, two in zip(calls(first), calls(second), strict=False):
+        if one.target != two.target:
+            return None
+        for mine, theirs in zip(_values(first, one), _values(second, two), strict=False):
+            if not _same(mine, theirs):
+                file, line = source(one)
+                return (file, line) if file else None
+    return None
+
+
+def _values(program: ExportedProgram, node: torch.fx.Node) -> Iterator[Any]:
+    """Numbers and lifted tensors among the arguments of ``node``."""
+    lifted = program.graph_signature.inputs_to_lifted_tensor_constants
+    for argument in flatten((node.args, dict(node.kwargs)))[0]:
+        if isinstance(argument, torch.fx.Node):
+            if argument.name in lifted:
+                yield program.constants[lifted[argument.name]]
+        elif isinstance(argument, (bool, int, float)):
+            yield argument
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor):
+        return equal_bits(mine, theirs)
+    return bool(mine == theirs) or mine != mine

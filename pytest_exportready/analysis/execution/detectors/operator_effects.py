@@ -1,0 +1,81 @@
+"""What the custom operators of a user do while something runs, held against what their schemas say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.module.snapshot import equal_bits
+from pytest_exportready.analysis.program.nodes import is_custom
+from pytest_exportready.analysis.torch_internals.tensors import each_operator
+
+
+@dataclass
+class Observed:
+    """One operator: its first arguments, as they were before the call, and what any of its calls did.
+
+    written: arguments that changed, aliased: those whose memory a result shares, where the schema says neither.
+    differentiated: a floating-point argument required a gradient, and gradients were recorded.
+    """
+
+    operator: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    written: dict[str, None] = field(default_factory=dict)
+    aliased: dict[str, None] = field(default_factory=dict)
+    differentiated: bool = False
+
+    @property
+    def name(self) -> str:
+        return operator_name(self.operator)
+
+
+def operator_name(operator: Any) -> str:
+    """``mylib::op``, with its overload if that is not the default one."""
+    overload = "" if operator._overloadname == "default" else f".{operator._overloadname}"
+    return f"{operator._schema.name}{overload}"
+
+
+def observe(work: Callable[[], Any], found: dict[Any, Observed]) -> None:
+    """Run ``work`` and tell ``found`` of each of the user's operators. What ``work`` raises is raised, after that."""
+
+    def handle(operator: Any, args: Any, kwargs: Any) -> Any:
+        if not is_custom(operator):
+            return operator(*args, **kwargs)
+        before = distinct((tuple(args), dict(kwargs)))
+        result = operator(*args, **kwargs)
+        seen = found.setdefault(operator, Observed(operator, *before))
+        outputs = {_memory(leaf) for leaf in flatten(result)[0]} - {0}
+        for name, now, then in _undeclared(operator, (args, kwargs), before):
+            if not equal_bits(now, then):
+                seen.written[name] = None
+            elif _memory(now) in outputs:
+                seen.aliased[name] = None
+        tensors = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+        seen.differentiated |= torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        return result
+
+    with each_operator(handle):
+        work()
+
+
+def _undeclared(operator: Any, now: Any, then: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    """Name, tensor and earlier copy of every argument that, by the schema, is neither written nor handed out."""
+    for position, argument in enumerate(operator._schema.arguments):
+        if argument.alias_info is None:
+            current, earlier = (
+                args[position] if position < len(args) else kwargs.get(argument.name) for args, kwargs in (now, then)
+            )
+            for tensor, copy in zip(flatten(current)[0], flatten(earlier)[0], strict=True):
+                if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
+                    yield argument.name, tensor, copy
+
+
+def _memory(leaf: Any) -> int:
+    """Address of the storage; 0 for what has none."""
+    strided = isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and not leaf.is_meta
+    return leaf.untyped_storage().data_ptr() if strided else 0

@@ -1,0 +1,34 @@
+"""Parameters that forward reads and the module has not, wherever they are kept: a class, a set, another module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.analysis.torch_internals.tensors import each_operator
+
+
+def foreign_parameters(module: nn.Module, call: Call) -> list[nn.Parameter]:
+    """Those that operators are given in a ``call`` of ``module``, which is put back as it was; up to where it cannot be
+    watched, as in compiled code.
+    """
+    own = {id(parameter) for parameter in module.parameters()}
+    found: dict[int, nn.Parameter] = {}
+
+    def run(operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        for leaf in flatten((args, dict(kwargs)))[0]:
+            if isinstance(leaf, nn.Parameter) and id(leaf) not in own:
+                found[id(leaf)] = leaf
+        return operator(*args, **kwargs)
+
+    args, kwargs = distinct((tuple(call[0]), dict(call[1])))
+    with preserved(module), torch.no_grad(), suppress(Exception), each_operator(run):
+        module(*args, **kwargs)
+    return list(found.values())

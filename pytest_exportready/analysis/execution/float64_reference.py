@@ -1,0 +1,62 @@
+"""Two answers that differ, judged by a third: that of the same module in float64.
+
+An ill-conditioned module is far from float64 itself, and a program that adds in another order is as far in another
+direction. Measured over eager, decomposed, ONNX Runtime and AOTInductor on small models, a right program is at most
+2.01 times as far from float64 as the module is (root mean square); 3 times is accepted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.eager_reference import Call, run
+from pytest_exportready.analysis.execution.pytree import map_tensors, named_leaves
+from pytest_exportready.analysis.module.copying import faithful_copy
+
+_FACTOR = 3.0
+
+
+def no_further_from_float64(module: nn.Module, calls: list[Call], expected: Any, actual: Any) -> bool:
+    """Whether ``actual`` is about as near to what ``module`` gives in float64 to the last of ``calls`` as ``expected``,
+    its own answer, is, output by output; what is not floating point, and the places of NaN and Inf, must be equal.
+
+    False too where the module has no copy that runs in float64.
+    """
+    try:
+        twin = faithful_copy(module)[0].eval().double()
+        exact = run(twin, [map_tensors(_double, (tuple(args), dict(kwargs))) for args, kwargs in calls])[-1]
+    except Exception:
+        return False
+    answers = [named_leaves(answer) for answer in (exact, expected, actual)]
+    if len({tuple(path for path, _ in leaves) for leaves in answers}) > 1:
+        return False
+    return all(_as_near(*(leaf for _, leaf in leaves)) for leaves in zip(*answers, strict=True))
+
+
+def _as_near(exact: Any, expected: Any, actual: Any) -> bool:
+    if not (isinstance(expected, torch.Tensor) and (expected.is_floating_point() or expected.is_complex())):
+        return compare(expected, actual, Tolerance()).agree
+    if not isinstance(actual, torch.Tensor) or not exact.shape == expected.shape == actual.shape:
+        return False
+    if expected.dtype != actual.dtype or expected.device != actual.device:
+        return False
+    a, b = _double(expected), _double(actual)
+    finite = a.isfinite() & exact.isfinite()
+    if not bool((a[~finite] == b[~finite]).logical_or(a[~finite].isnan() & b[~finite].isnan()).all()):
+        return False
+    rounding = torch.finfo(expected.dtype).eps * _rms(exact[finite]) / 2
+    return _rms(b[finite] - exact[finite]) <= _FACTOR * max(_rms(a[finite] - exact[finite]), rounding)
+
+
+def _double(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _rms(values: torch.Tensor) -> float:
+    return float(values.abs().square().mean().sqrt()) if values.numel() else 0.0

@@ -1,0 +1,37 @@
+"""Run a program for real on another device, where there is one."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+
+from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.pytree import distinct, map_tensors
+from pytest_exportready.analysis.program.program_copy import twin
+
+
+@cache
+def is_there(device: torch.device) -> bool:
+    """Whether this machine has ``device`` to run on, and this build of torch can use it."""
+    if device.type == "meta":
+        return False
+    try:
+        torch.empty(1, device=device)
+    except (AssertionError, NotImplementedError, RuntimeError):
+        return False
+    return True
+
+
+def answer_on(program: ExportedProgram, call: Call, device: torch.device) -> Any:
+    """The answer of ``program``, which holds no device, to ``call`` on ``device``, brought to the CPU.
+
+    Weights that are elsewhere are copied there, ``program`` keeps its own.
+    """
+    with torch.no_grad():
+        module: nn.Module = twin(program).module().to(device)
+        args, kwargs = map_tensors(lambda t: t.to(device), distinct((tuple(call[0]), dict(call[1]))))
+        return map_tensors(lambda t: t.cpu(), module(*args, **kwargs))

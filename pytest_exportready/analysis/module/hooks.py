@@ -1,0 +1,106 @@
+"""Hooks that users registered on modules and parameters, told by function and place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from pytest_exportready.analysis.torch_internals.hooks import (
+    backward_hooks,
+    forward_hook_tables,
+    forward_hooks,
+    gradient_hooks,
+)
+
+_OF_TORCH = str(Path(torch.__file__).parent)
+
+
+class HookPlace(NamedTuple):
+    """name: qualified name of the function. file, line: where it is written; empty and 0 when unknown."""
+
+    name: str
+    file: str
+    line: int
+
+
+def describe(hook: Callable[..., Any]) -> HookPlace:
+    """The place of a hook: of the function itself, of what a partial holds, or of a callable's class."""
+    while isinstance(hook, partial):
+        hook = hook.func
+    function = getattr(hook, "__func__", hook)
+    named = inspect.isfunction(function) or inspect.isbuiltin(function)
+    name = function.__qualname__ if named else type(function).__qualname__
+    code = getattr(function if named else type(function).__call__, "__code__", None)
+    if not isinstance(code, CodeType):
+        return HookPlace(name, "", 0)
+    return HookPlace(name, code.co_filename, code.co_firstlineno)
+
+
+def is_torchs(place: HookPlace) -> bool:
+    return place.file.startswith(_OF_TORCH)
+
+
+def users_backward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
+    """Names of the modules and parameters on whose backward pass each function is hooked."""
+    found: dict[HookPlace, list[str]] = {}
+    for name, module in model.named_modules():
+        for hook in backward_hooks(module):
+            found.setdefault(describe(hook), []).append(name)
+    for name, parameter in model.named_parameters():
+        for hook in gradient_hooks(parameter):
+            found.setdefault(describe(hook), []).append(name)
+    return found
+
+
+def users_forward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
+    """Names of the modules on whose forward pass each function is hooked; torch's own are not told."""
+    found: dict[HookPlace, list[str]] = {}
+    for name, module in model.named_modules():
+        for hook in forward_hooks(module):
+            place = describe(hook)
+            if not is_torchs(place):
+                found.setdefault(place, []).append(name)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class UsersHook:
+    """One forward hook that is not torch's own.
+
+    name: of its module; ``every module`` for a global one. before: it runs before ``forward``. table, key: where it is
+    registered. owned: it is written in the class of one of the model's modules, or is a method of one.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    place: HookPlace
+    before: bool
+    table: dict[int, Callable[..., Any]]
+    key: int
+    owned: bool
+
+
+def users_hooks(model: nn.Module) -> list[UsersHook]:
+    """Forward and pre-forward hooks of ``model``'s modules, and those registered for every module."""
+    tables = [("every module", forward_hook_tables(None))]
+    tables += [(name, forward_hook_tables(module)) for name, module in model.named_modules()]
+    found = [
+        (name, kind, table, key, hook)
+        for name, kinds in tables
+        for kind, table in kinds.items()
+        for key, hook in table.items()
+    ]
+    classes = {type(module).__name__ for module in model.modules()} if found else set()
+    return [
+        UsersHook(name, hook, place, kind == "before", table, key, not classes.isdisjoint(place.name.split(".")[:-1]))
+        for name, kind, table, key, hook in found
+        if not is_torchs(place := describe(hook))
+    ]

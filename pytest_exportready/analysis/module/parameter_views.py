@@ -1,0 +1,89 @@
+"""Views of parameters that a module keeps in plain attributes and that its ``forward`` reads."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+
+import torch
+from torch import nn
+
+from pytest_exportready.analysis.module.nested_values import inside, users_packages
+from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.source.bytecode import (
+    attributes_read,
+    attributes_written,
+    methods,
+    reached_from_forward,
+)
+from pytest_exportready.analysis.torch_internals.hooks import forward_hooks
+from pytest_exportready.analysis.torch_internals.modules import plain_attributes
+
+_VIEWS = frozenset({"data", "detach", "t", "T", "mT", "view", "reshape", "transpose", "permute", "flatten", "view_as"})
+_COPIES = frozenset({"clone", "copy", "deepcopy", "shape", "size", "numel"})
+
+
+@dataclass(frozen=True)
+class KeptView:
+    """place: qualified name of the view. weight: of the parameter. shares: it still has the parameter's memory."""
+
+    place: str
+    weight: str
+    shares: bool
+
+
+def kept_views(model: nn.Module) -> Iterator[KeptView]:
+    """Every such view; not a parameter itself in a second place, nor what forward or a pre-forward hook makes anew."""
+    packages = users_packages(model)
+    weights: dict[int | None, str] = {}
+    for prefix, module in model.named_modules():
+        for attribute, value in plain_attributes(module).items():
+            for place, found in inside(value, packages):
+                if isinstance(found, nn.Parameter) or not isinstance(found, torch.Tensor) or not found.is_leaf:
+                    continue
+                if not forward_hooks(module) and _read_only(type(module), attribute):
+                    weights = weights or {_memory(parameter): name for name, parameter in model.named_parameters()}
+                    memory = _memory(found)
+                    shared = weights.get(memory) if memory is not None else None
+                    weight = shared or _taken_from(module, prefix, attribute, found)
+                    if weight:
+                        yield KeptView(f"{prefix}.{attribute}{place}".removeprefix("."), weight, shared is not None)
+
+
+def _memory(tensor: torch.Tensor) -> int | None:
+    if not readable(tensor) or tensor.layout is not torch.strided:
+        return None
+    return tensor.untyped_storage().data_ptr() or None
+
+
+def _read_only(kind: type, attribute: str) -> bool:
+    reached = list(reached_from_forward(kind))
+    read = any(attribute in attributes_read(code) for code in reached)
+    return read and not any(attribute in attributes_written(code) for code in reached)
+
+
+def _taken_from(module: nn.Module, prefix: str, attribute: str, view: torch.Tensor) -> str:
+    """The parameter of ``module`` of which the constructor made ``attribute`` by views only; empty when none."""
+    constructor = methods(type(module)).get("__init__")
+    names = _assigned_from(constructor, attribute) if constructor is not None else frozenset()
+    if not names & _VIEWS or names & _COPIES:
+        return ""
+    for name, parameter in module.named_parameters(recurse=False):
+        if name in names and parameter.numel() == view.numel():
+            return f"{prefix}.{name}".removeprefix(".")
+    return ""
+
+
+def _assigned_from(code: CodeType, attribute: str) -> frozenset[str]:
+    """Names of the attributes and methods in the expression that ``code`` assigns to ``attribute``."""
+    names: set[str] = set()
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "STORE_ATTR" and instruction.argval == attribute:
+            return frozenset(names)
+        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            names.add(instruction.argval)
+        elif instruction.opname.startswith("STORE_") or instruction.opname == "POP_TOP":
+            names.clear()
+    return frozenset()

@@ -1,0 +1,134 @@
+"""Tensors kept as plain attributes of modules: no parameters, no buffers, so they do not follow ``.to()``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import CodeType, FunctionType
+
+import torch
+from torch import nn
+
+from pytest_exportready.analysis.module.nested_values import inside, users_packages
+from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.source.bytecode import (
+    attributes_read,
+    attributes_written,
+    methods,
+    reached_from_forward,
+    read_raw,
+)
+from pytest_exportready.analysis.torch_internals.hooks import forward_hooks
+from pytest_exportready.analysis.torch_internals.modules import plain_attributes
+
+_MOVERS = frozenset({"to", "type_as", "cuda"})
+_OWN_MOVERS = ("_apply", "to", "cuda")
+_PLAIN = (FunctionType, staticmethod, classmethod, property, bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True, eq=False)
+class LooseTensor:
+    """One such tensor.
+
+    name: qualified, with its place in a list or dict (``blocks.0.table[2]``). attribute: ``blocks.0.table``.
+    handled: the code that ``forward`` reaches makes it anew, may move it by hand, or never reads it; or the class moves
+    it in its own ``_apply`` or ``to``.
+    """
+
+    name: str
+    attribute: str
+    tensor: torch.Tensor
+    handled: bool
+
+
+def loose_tensors(model: nn.Module) -> list[LooseTensor]:
+    """Every tensor that is an attribute of a module, or inside a list, tuple, dict or object of the user's that is.
+
+    Left out: aliases of parameters and buffers (the same object or the same storage), and tensors that a
+    pre-forward hook recomputes from parameters (old ``weight_norm``, ``spectral_norm``, pruning).
+    """
+    candidates = [
+        (f"{prefix}.{attribute}".removeprefix("."), attribute, place, tensor)
+        for prefix, module, attribute, place, tensor in _attributes(model)
+        if not _recomputed(module, attribute, tensor)
+    ]
+    state = [*model.parameters(), *model.buffers()] if candidates else []
+    objects, storages = {id(t) for t in state}, {_storage(t) for t in state} - {None}
+    found = [
+        candidate
+        for candidate in candidates
+        if id(candidate[-1]) not in objects and _storage(candidate[-1]) not in storages
+    ]
+    kinds = {type(module) for module in model.modules()} if found else set()
+    reached = [code for kind in kinds for code in reached_from_forward(kind)]
+    movers = [code for kind in kinds for name, code in methods(kind).items() if name in _OWN_MOVERS]
+    return [
+        LooseTensor(
+            name + place,
+            name,
+            tensor,
+            _handled(reached, attribute, bool(place)) or any(attribute in attributes_read(code) for code in movers),
+        )
+        for name, attribute, place, tensor in found
+    ]
+
+
+def recomputed_tensors(model: nn.Module) -> list[torch.Tensor]:
+    """Plain tensor attributes that a pre-forward hook makes anew from parameters before they are read."""
+    return [tensor for _, module, name, _, tensor in _attributes(model) if _recomputed(module, name, tensor)]
+
+
+def _attributes(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, str, torch.Tensor]]:
+    """``(module's name, module, attribute, place inside it, tensor)``, attributes of the class included."""
+    packages = users_packages(model)
+    for prefix, module in model.named_modules():
+        own = plain_attributes(module)
+        kind: type = type(module)
+        of_class = {name: vars(base)[name] for base, name in _class_attributes(kind) if name not in own}
+        for attribute, value in {**own, **of_class}.items():
+            if type(value) not in _PLAIN:
+                for place, tensor in inside(value, packages):
+                    if isinstance(tensor, torch.Tensor):
+                        yield prefix, module, attribute, place, tensor
+
+
+@cache
+def _class_attributes(kind: type) -> list[tuple[type, str]]:
+    """Where the attributes of a module class are that may hold tensors, nearest class first."""
+    bases = kind.__mro__[: kind.__mro__.index(nn.Module)]
+    found = {n: base for base in reversed(bases) for n, value in vars(base).items() if type(value) not in _PLAIN}
+    return [(base, name) for name, base in found.items() if name in vars(base)]
+
+
+def _recomputed(module: nn.Module, attribute: str, tensor: torch.Tensor) -> bool:
+    if not forward_hooks(module):
+        return False
+    sources = {name for name, _ in module.named_parameters(recurse=False)}
+    derived = f"{attribute}_orig" in sources or {f"{attribute}_g", f"{attribute}_v"} <= sources
+    return derived or not tensor.is_leaf
+
+
+def _handled(reached: list[CodeType], attribute: str, inside: bool) -> bool:
+    if any(attribute in attributes_written(code) for code in reached):
+        return True
+    readers = [code for code in reached if attribute in attributes_read(code)]
+    return all(_moves(code, attribute, inside) for code in readers)
+
+
+def _moves(code: CodeType, attribute: str, inside: bool) -> bool:
+    """Whether ``code`` may move what it reads from ``attribute``, or from inside of it, to a device."""
+    named = attributes_read(code)
+    if "device" in named or (inside and named & _MOVERS):
+        return True
+    return not inside and not read_raw(code, attribute, _MOVERS)
+
+
+def _storage(tensor: torch.Tensor) -> int | None:
+    """Address of the memory behind ``tensor``; None when it has none of its own (meta, fake, sparse ...)."""
+    if not readable(tensor):
+        return None
+    try:
+        return tensor.untyped_storage().data_ptr() or None
+    except (NotImplementedError, RuntimeError, ValueError):
+        return None

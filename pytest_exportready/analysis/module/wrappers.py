@@ -1,0 +1,44 @@
+"""Wrappers that training puts around a module, and how to take them off."""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+from pytest_exportready.analysis.torch_internals.modules import checkpointed_source, compiled_source
+
+
+def wrapped_module(module: nn.Module) -> nn.Module | None:
+    """What a training wrapper wraps; None for a module that is none.
+
+    Training wrappers are DistributedDataParallel, DataParallel, the module that ``torch.compile`` returns and that of
+    ``checkpoint_wrapper``. AveragedModel is not: its averaged weights are what ships.
+    """
+    if isinstance(module, (DistributedDataParallel, DataParallel)):
+        inner: nn.Module = module.module
+        return inner
+    return compiled_source(module) or checkpointed_source(module)
+
+
+def unwrap(model: nn.Module) -> tuple[nn.Module, list[str]]:
+    """The module inside the outermost training wrappers, and the wrappers' class names, outermost first."""
+    peeled = []
+    while (inner := wrapped_module(model)) is not None:
+        peeled.append(type(model).__name__)
+        model = inner
+    return model, peeled
+
+
+def inner_wrappers(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Training wrappers below the root, ``(qualified name, wrapper)``, each place of a shared one, parents
+    first.
+    """
+    named = model.named_modules(remove_duplicate=False)
+    return [(name, module) for name, module in named if name and wrapped_module(module) is not None]
+
+
+def way_in(wrapper: nn.Module) -> str:
+    """Attribute of ``wrapper`` that holds the wrapped module."""
+    if compiled_source(wrapper) is not None:
+        return "_orig_mod"
+    return "_checkpoint_wrapped_module" if checkpointed_source(wrapper) is not None else "module"

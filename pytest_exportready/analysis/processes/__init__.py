@@ -1,0 +1,1 @@
+"""Work in processes of their own: forked children with limits, and the loader of saved programs."""

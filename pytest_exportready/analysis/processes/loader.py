@@ -1,0 +1,91 @@
+"""The process that loads a program as its consumer would: torch and nothing of the user's imported.
+
+Reads one JSON request a line, answers with one JSON line. It forks for each request, so that torch is
+imported once and every load still happens in a process that has loaded nothing before; what a load breaks
+dies with its child.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import sys
+import time
+import traceback
+from importlib import import_module
+from typing import Any
+
+
+def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from pytest_exportready.analysis.execution.pytree import flatten, unflatten
+
+    torch.set_num_threads(request["threads"])  # sums in another order would not be equal to the bit
+    sys.path[:0] = request["sys_path"]
+    for name in request["imports"]:
+        import_module(name)
+    program = torch.export.load(request["program"])
+    leaves = torch.load(request["inputs"], weights_only=True)
+    module = program.module()
+    outputs = []
+    with torch.no_grad():
+        for flat in leaves:
+            args, kwargs = unflatten(flat, program.call_spec.in_spec)
+            given = flatten(module(*args, **kwargs))[0]
+            outputs.append([x.detach().clone() if isinstance(x, torch.Tensor) else x for x in given])
+    torch.save(outputs, request["outputs"])
+    return {"names": list(program.state_dict), "out_spec_leaves": program.call_spec.out_spec.num_leaves}
+
+
+def run_script(path: str) -> dict[str, Any]:
+    """What a script raises, and what that goes back to, as the names of the exceptions and the first message."""
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except Exception as error:
+        kinds = [type(link).__name__ for link in (error, error.__cause__ or error.__context__) if link is not None]
+        return {"raised": kinds, "message": str(error)}
+    return {"raised": [], "message": ""}
+
+
+def serve_one(request: dict[str, Any]) -> None:
+    """In the child: leaves the reply in a file, so that a crash is told from an error."""
+    try:
+        reply = run_script(request["script"]) if "script" in request else load_and_run(request)
+    except BaseException as error:
+        reply = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-4000:]}
+    with open(request["reply"], "w", encoding="utf-8", errors="replace") as file:
+        json.dump(reply, file)
+
+
+def main() -> None:
+    from pytest_exportready.analysis.processes.warm_up import rehearse
+
+    rehearse()
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the program prints is no reply
+    print("ready", file=replies, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            try:
+                serve_one(request)
+            finally:
+                os._exit(0)
+        late, status = wait(child, request["seconds"])
+        print(json.dumps({"exit": os.waitstatus_to_exitcode(status), "late": late}), file=replies, flush=True)
+
+
+def wait(child: int, seconds: float) -> tuple[bool, int]:
+    """Whether the child had to be ended after ``seconds``, and its status."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return False, status
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    return True, os.waitpid(child, 0)[1]

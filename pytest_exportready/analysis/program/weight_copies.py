@@ -1,0 +1,73 @@
+"""Constants of a program that hold the numbers of one of its parameters: copies that were taken aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.export import ExportedProgram
+
+from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.program.constant_weights import memory
+
+_PROBED = 4096  # values looked at before all of them are compared
+DISTINCT = 8  # fewer different values may be equal by chance: zeros, ones, masks
+
+
+@dataclass(frozen=True)
+class CopiedWeight:
+    """constant: its name in the program. weight: of the parameter. form: how the constant lies, such as ``.t()``."""
+
+    constant: str
+    weight: str
+    form: str
+
+
+def copied_weights(program: ExportedProgram) -> Iterator[CopiedWeight]:
+    """Each constant whose numbers are those of a parameter: as they are, transposed or flat, in any dtype.
+
+    Not one in the memory of the parameter itself, in its shape: ``frozen_weights`` has those.
+    """
+    weights = {n: t for n, t in program.state_dict.items() if isinstance(t, nn.Parameter) and _comparable(t)}
+    sizes: dict[int, list[str]] = {}
+    for name, weight in weights.items():
+        sizes.setdefault(weight.numel(), []).append(name)
+    for constant, value in program.constants.items():
+        if isinstance(value, torch.Tensor) and _comparable(value) and value.numel() in sizes and _telling(value):
+            for name in sizes[value.numel()]:
+                form = _form(value, weights[name].detach())
+                if form is not None and memory(value) != memory(weights[name]):
+                    yield CopiedWeight(constant, name, form)
+                    break
+
+
+def same_numbers(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of equal shape hold the same values in the dtype of ``one``; compared row by row, so that a
+    large one needs no copy.
+    """
+    if one.shape != other.shape or one.device != other.device:
+        return False
+    rows = zip(one, other, strict=True) if one.dim() > 1 else ((one, other),)
+    return all(torch.equal(a, b.to(a.dtype)) for a, b in rows)
+
+
+def _form(value: torch.Tensor, weight: torch.Tensor) -> str | None:
+    if same_numbers(value, weight):
+        return ""
+    if value.dim() == weight.dim() == 2 and same_numbers(value, weight.t()):
+        return ".t()"
+    if value.shape != weight.shape and value.is_contiguous() and weight.is_contiguous():
+        return f".view({', '.join(map(str, value.shape))})" if same_numbers(value, weight.view(value.shape)) else None
+    return None
+
+
+def _comparable(tensor: torch.Tensor) -> bool:
+    plain = readable(tensor) and tensor.layout == torch.strided and tensor.is_floating_point()
+    return plain and tensor.numel() >= DISTINCT
+
+
+def _telling(value: torch.Tensor) -> bool:
+    rows = max(1, _PROBED * value.shape[0] // value.numel())
+    return len(set(value[:rows].reshape(-1)[:_PROBED].tolist())) >= DISTINCT

@@ -1,0 +1,143 @@
+"""The kind that a call gives: functions of the user's are followed, those of torch are known."""
+
+from __future__ import annotations
+
+import ast
+import math
+from types import FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import nn
+
+from pytest_exportready.analysis.source import operators
+from pytest_exportready.analysis.source.abstract_values import (
+    LOOSE,
+    NUMBER,
+    PYTHON,
+    TENSOR,
+    TENSORS,
+    UNKNOWN,
+    Kind,
+    Known,
+    is_tensor,
+    known,
+    of_values,
+)
+from pytest_exportready.analysis.source.expressions import Expressions
+from pytest_exportready.analysis.source.function_source import source_of
+from pytest_exportready.analysis.source.static_attributes import short
+
+_TO_NUMBER = (bool, int, float, complex)
+_NOW = {
+    "is_exporting": True,
+    "is_compiling": True,
+    "is_dynamo_compiling": False,
+    "is_scripting": False,
+    "is_tracing": False,
+}
+_GROWS = frozenset({"register_buffer", "register_parameter", "register_module", "add_module"})
+_MUTATES = frozenset("append extend insert pop clear update setdefault add remove appendleft".split())  # noqa: SIM905
+
+
+class Calls(Expressions):
+    """Calls in one call of one function."""
+
+    def on_call(self, node: ast.Call) -> Kind:
+        starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+        arguments = [self.kind(argument) for argument in node.args]
+        keywords = {k.arg: self.kind(k.value) for k in node.keywords if k.arg}
+        if isinstance(node.func, ast.Attribute):
+            owner, name = self.kind(node.func.value), node.func.attr
+            if is_tensor(owner):
+                self.tensor_method(node, name, node.func.value)
+                return self.torch_call(node, name, operators.method(name, len(arguments), owner), arguments)
+            if isinstance(owner, Known) and _changes(owner.value, name):
+                self.tell(node, "state", f"`{short(node.func)}` changes an object that outlives the call")
+        target = self.kind(node.func)
+        if not isinstance(target, Known):
+            return UNKNOWN
+        return self.called(node, target.value, [] if starred else arguments, keywords)
+
+    def tensor_method(self, node: ast.Call, name: str, owner: ast.expr) -> None:
+        if name in ("backward", "requires_grad_"):
+            self.tell(node, "state", f"`{short(node)}` computes gradients")
+        elif name.endswith("_") and isinstance(owner, ast.Attribute) and owner.attr == "data":
+            self.tell(node, "state", f"writes {short(owner)}")
+
+    def called(self, node: ast.Call, target: Any, arguments: list[Kind], keywords: dict[str, Kind]) -> Kind:
+        name = getattr(target, "__name__", "")
+        if isinstance(target, nn.Module):
+            return self.module(target, arguments, keywords)
+        owner = getattr(target, "__self__", None)
+        if name == "apply" and isinstance(owner, type) and issubclass(owner, torch.autograd.Function):
+            return self.autograd_function(owner, arguments, keywords)
+        if isinstance(target, MethodType) and isinstance(target.__func__, FunctionType):
+            bound = known(target.__self__)
+            return self.interpreter.call(target.__func__, [bound, *arguments], keywords, id(target.__self__))
+        if name in _NOW and str(getattr(target, "__module__", "")).startswith("torch"):
+            return known(_NOW[name])
+        if isinstance(target, FunctionType) and source_of(target) is not None:
+            return self.interpreter.call(target, arguments, keywords)
+        if target in (torch.autograd.grad, torch.autograd.backward):
+            self.tell(node, "state", f"`{short(node)}` computes gradients")
+        if str(getattr(target, "__module__", "")).split(".")[0] == "numpy" and any(map(is_tensor, arguments)):
+            self.tell(node, "number", f"`{short(node)}` hands a tensor to numpy")
+        if target in (min, max) and len(arguments) > 1 and any(map(of_values, arguments)):
+            self.tell(node, "branch", f"`{short(node)}` compares tensors in Python")
+            return UNKNOWN
+        if arguments and of_values(arguments[0]) and (target in _TO_NUMBER or getattr(math, name, 0) is target):
+            if is_tensor(arguments[0]):
+                self.tell(node, "number", f"`{short(node)}` takes a Python number from a tensor")
+            return NUMBER
+        if target is range and any(map(of_values, arguments)):
+            self.tell(node, "number", f"`{short(node)}` loops as often as a tensor says")
+        if target is len and arguments[:1] == [LOOSE]:
+            return NUMBER
+        if target in (len, isinstance, hasattr, range, str, repr, type):
+            return PYTHON
+        if target is sum and arguments[:1] == [TENSORS]:
+            return TENSOR
+        if target in (list, tuple, enumerate, zip, sorted, reversed):
+            return arguments[0] if arguments[:1] == [TENSORS] and target in (list, tuple) else UNKNOWN
+        return self.torch_call(node, name, operators.function(target, len(arguments)), arguments[1:])
+
+    def torch_call(self, node: ast.Call, name: str, gives: Kind, others: list[Kind]) -> Kind:
+        if gives is UNKNOWN:
+            return UNKNOWN
+        if name in operators.VALUES:
+            self.tell(node, "number", f"`{short(node)}` takes values out of a tensor")
+        elif gives is LOOSE or (name == "repeat_interleave" and TENSOR in others):
+            self.tell(node, "size", f"`{short(node)}` has a size that only the values tell")
+            return LOOSE
+        return gives
+
+    def autograd_function(self, function: type, arguments: list[Kind], keywords: dict[str, Kind]) -> Kind:
+        forward: Any = vars(function).get("forward")
+        forward = getattr(forward, "__func__", forward)
+        context = [] if "setup_context" in vars(function) else [UNKNOWN]
+        if not isinstance(forward, FunctionType):
+            return UNKNOWN
+        return self.interpreter.call(forward, [*context, *arguments], keywords)
+
+    def module(self, module: nn.Module, arguments: list[Kind], keywords: dict[str, Kind]) -> Kind:
+        forward = getattr(module.forward, "__func__", module.forward)
+        if isinstance(forward, FunctionType) and source_of(forward) is not None:
+            return self.interpreter.call(forward, [known(module), *arguments], keywords, id(module))
+        single = type(module).__module__.startswith("torch.nn.modules") and not isinstance(
+            module, (nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Sequential)
+        )
+        if isinstance(module, nn.Sequential):
+            kind = arguments[0] if arguments else UNKNOWN
+            for part in module:
+                kind = self.module(part, [kind], {})
+            return kind
+        return TENSOR if single and arguments and is_tensor(arguments[0]) else UNKNOWN
+
+
+def _changes(owner: Any, method: str) -> bool:
+    return (
+        method in _GROWS
+        if isinstance(owner, nn.Module)
+        else isinstance(owner, (list, dict, set)) and method in _MUTATES
+    )

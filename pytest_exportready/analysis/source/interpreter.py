@@ -1,0 +1,154 @@
+"""Follow the source of a function with kinds in place of values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FunctionType
+
+from pytest_exportready.analysis.source.abstract_values import UNKNOWN, Kind, Known, constant, either, known, mixed
+from pytest_exportready.analysis.source.calls import Calls
+from pytest_exportready.analysis.source.expressions import Scope
+from pytest_exportready.analysis.source.function_source import Source, source_of
+
+DEPTH = 30
+STATEMENTS = 20_000  # of a whole analysis: a few tenths of a second
+
+
+@dataclass
+class Interpreter:
+    """tell: called with the function, what is known of its names, the line, what it is (``branch``, ``number``, ...),
+    words, and whether it is surely reached.
+
+    left: statements to go. doubts: conditions around the line of which nothing is known.
+    """
+
+    tell: Callable[[Source, Scope, int, str, str, bool], None]
+    running: set[tuple[int, int]] = field(default_factory=set)
+    left: int = STATEMENTS
+    doubts: int = 0
+
+    def found(self, source: Source, scope: Scope, line: int, what: str, words: str) -> None:
+        self.tell(source, scope, line, what, words, not self.doubts)
+
+    @contextmanager
+    def doubting(self, doubt: bool) -> Iterator[None]:
+        """Within the block lines may never be reached."""
+        self.doubts += doubt
+        try:
+            yield
+        finally:
+            self.doubts -= doubt
+
+    def call(
+        self, function: FunctionType, arguments: Sequence[Kind], keywords: dict[str, Kind], owner: int = 0
+    ) -> Kind:
+        """What calling a function of the user's gives."""
+        source = source_of(function)
+        key = (id(function.__code__), owner)
+        if source is None or key in self.running or len(self.running) >= DEPTH:
+            return UNKNOWN
+        self.running.add(key)
+        try:
+            return Body(self, source, _bound(source, arguments, keywords)).run()
+        finally:
+            self.running.discard(key)
+
+
+def _bound(source: Source, arguments: Sequence[Kind], keywords: dict[str, Kind]) -> Scope:
+    parameters = source.tree.args
+    names = [p.arg for p in [*parameters.posonlyargs, *parameters.args]]
+    scope: Scope = dict.fromkeys([*names, *(p.arg for p in parameters.kwonlyargs)], UNKNOWN)
+    values = source.function.__defaults__ or ()
+    scope |= {name: known(value) for name, value in zip(names[len(names) - len(values) :], values, strict=True)}
+    scope |= {name: known(value) for name, value in (source.function.__kwdefaults__ or {}).items()}
+    scope |= dict(zip(names, arguments, strict=False))
+    scope |= {name: kind for name, kind in keywords.items() if name in scope}
+    for caught in (parameters.vararg, parameters.kwarg):
+        if caught:
+            scope[caught.arg] = UNKNOWN
+    return scope
+
+
+class Body(Calls):
+    """Statements in one call of one function."""
+
+    def __init__(self, interpreter: Interpreter, source: Source, scope: Scope) -> None:
+        super().__init__(interpreter, source, scope)
+        self.returned: list[Kind] = []
+
+    def run(self) -> Kind:
+        self.block(self.source.tree.body)
+        result = self.returned[0] if self.returned else UNKNOWN
+        for kind in self.returned[1:]:
+            result = either(result, kind)
+        return result
+
+    def block(self, statements: Sequence[ast.stmt]) -> bool:
+        """False when what follows is never reached."""
+        return all(self.statement(statement) for statement in statements)
+
+    def statement(self, node: ast.stmt) -> bool:
+        self.interpreter.left -= 1
+        if self.interpreter.left < 0:
+            return False
+        if isinstance(node, ast.Return):
+            self.returned.append(self.kind(node.value) if node.value else known(None))
+            return False
+        if isinstance(node, (ast.Raise, ast.Continue, ast.Break)):
+            return False
+        if isinstance(node, ast.If):
+            return self.branch(node.test, node.body, node.orelse, "if")
+        if isinstance(node, ast.While):
+            self.test(node.test, "while")
+            self.branch(ast.Constant(0), node.body, node.body, "")
+        elif isinstance(node, ast.Assert):
+            self.test(node.test, "assert")
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            self.assign(node.target, self.iterated(node.iter))
+            self.branch(ast.Name("__unknown__"), node.body, [], "")
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            kind = self.kind(node.value) if node.value else UNKNOWN
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                self.assign(target, kind, node.value)
+        elif isinstance(node, ast.AugAssign):
+            before = self.kind(ast.Name(node.target.id)) if isinstance(node.target, ast.Name) else UNKNOWN
+            self.assign(node.target, mixed([before, self.kind(node.value)]))
+        elif isinstance(node, ast.Expr):
+            self.kind(node.value)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            self.shared.update(node.names)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                self.kind(item.context_expr)
+                if item.optional_vars is not None:
+                    self.assign(item.optional_vars, UNKNOWN)
+            return self.block(node.body)
+        elif isinstance(node, ast.Try):
+            self.branch(ast.Name("__unknown__"), node.body, [], "")
+            self.block(node.finalbody)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+            self.scope[node.name] = UNKNOWN
+        return True
+
+    def branch(self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], word: str) -> bool:
+        kind = self.test(test, word) if word else UNKNOWN
+        if constant(kind):
+            assert isinstance(kind, Known)
+            return self.block(body if kind.value else orelse)
+        with self.interpreter.doubting(kind is UNKNOWN and bool(word)):
+            return self.alternatives(body, orelse)
+
+    def alternatives(self, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> bool:
+        before = dict(self.scope)
+        through = self.block(body)
+        first, self.scope = self.scope, before
+        reached = self.block(orelse)
+        if through and reached:
+            names = {*first, *self.scope}
+            self.scope = {n: either(first.get(n, UNKNOWN), self.scope.get(n, UNKNOWN)) for n in names}
+        elif through:
+            self.scope = first
+        return through or reached

@@ -1,0 +1,137 @@
+"""What a user declares: a model, its inputs, and what else is known about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from pytest_exportready.case.sanitize import shown
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class CaseError(Exception):
+    """A case or its marker cannot be understood; the message names the argument and the accepted ones."""
+
+
+@dataclass(frozen=True)
+class ExportCase:
+    """A model, its example inputs, and what a careful user knows besides.
+
+    model: the trained module, in the mode in which it would be exported (call ``.eval()``).
+    args, kwargs: example inputs of ``model.forward``.
+    more_inputs: further ``(args, kwargs)`` pairs of the same kind on which the program must agree too.
+    checkpoint: the state dict that is meant to ship; its names must be those of the program.
+    golden: the output recorded at the end of training for the example inputs; the module must still give it,
+    within ``golden_tolerance`` (largest error relative to the rms of ``golden``).
+    training_state: ``{"scaler": ..., "optimizer": ..., "step": ...}``, as objects or as their state dicts.
+    target_device: where the program will run, such as ``"cuda"``.
+    stateful_calls: the module has state: ``args`` and then ``more_inputs`` are compared as one sequence of
+    calls.
+    allow_mutation: the module may change its own state in eval (a cache); otherwise that is a finding.
+    trainable: the program will be trained on: its gradients are compared with those of the module.
+    loss: ``loss(output) -> scalar`` for the scenarios that train; by default the mean square of every
+    floating-point output.
+    """
+
+    model: nn.Module
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    more_inputs: Sequence[tuple[tuple[Any, ...], Mapping[str, Any]]] = ()
+    checkpoint: Mapping[str, Any] | None = None
+    golden: Any = None
+    golden_tolerance: float = 1e-3
+    training_state: Mapping[str, Any] = field(default_factory=dict)
+    target_device: str | None = None
+    stateful_calls: bool = False
+    allow_mutation: bool = False
+    trainable: bool = False
+    loss: Callable[[Any], Any] | None = None
+
+    @property
+    def carries_training(self) -> bool:
+        """True when the user brought results of a real training, which further steps would invalidate."""
+        return self.golden is not None or self.checkpoint is not None or bool(self.training_state)
+
+
+def as_case(returned: object) -> ExportCase:
+    """The ExportCase for what a case function returned: ``(model, args[, kwargs])`` or an ExportCase.
+
+    Raises CaseError for anything else, naming what is wrong.
+    """
+    import torch
+
+    if not isinstance(returned, ExportCase):
+        if not isinstance(returned, (tuple, list)) or len(returned) not in (2, 3):
+            raise CaseError(
+                f"the case returned {_shape_of(returned)}, not (model, args), (model, args, kwargs) or an ExportCase"
+            )
+        returned = ExportCase(*returned)
+    if not isinstance(returned.model, torch.nn.Module) or isinstance(returned.model, torch.jit.ScriptModule):
+        fix = _as_module(returned.model)
+        raise CaseError(f"the model is {_shape_of(returned.model)}, not a torch.nn.Module in Python. Fix: {fix}")
+    if isinstance(returned.model, torch.fx.GraphModule) and "eval" in vars(returned.model):
+        raise CaseError(f"the model is what torch.export made. Fix: {_FROM_EXPORT}")
+    if isinstance(returned.args, torch.Tensor):
+        raise CaseError("the example inputs are one tensor, not a tuple of inputs: write (x,) instead of x")
+    if not isinstance(returned.args, (tuple, list)):
+        raise CaseError(f"the example inputs are {_shape_of(returned.args)}, not a tuple")
+    if not isinstance(returned.kwargs, Mapping):
+        raise CaseError(f"the example keyword inputs are {_shape_of(returned.kwargs)}, not a dict")
+    if not all(isinstance(name, str) for name in returned.kwargs):
+        raise CaseError("the example keyword inputs are not keyed by the names of forward's parameters")
+    for position, pair in enumerate(returned.more_inputs):
+        if not _is_call(pair):
+            raise CaseError(f"more_inputs[{position}] is {_shape_of(pair)}, not a pair (args, kwargs)")
+    for name in ("checkpoint", "training_state"):
+        stated = getattr(returned, name)
+        if not isinstance(stated, Mapping) and (stated is not None or name == "training_state"):
+            raise CaseError(f"{name} is {_shape_of(stated)}, not a dict: load it first if it is a file")
+    if returned.target_device is not None:
+        try:
+            torch.device(returned.target_device)
+        except (RuntimeError, TypeError) as error:
+            given = shown(returned.target_device)
+            raise CaseError(f'target_device={given}: accepted is a device of torch, such as "cuda"') from error
+    values = {f.name: getattr(returned, f.name) for f in fields(ExportCase)}
+    return ExportCase(**{**values, "args": tuple(returned.args)})
+
+
+_FROM_EXPORT = "return the module that it was exported from: the export is what is to be proved"
+
+
+def _as_module(model: Any) -> str:
+    """How to give as a module what is none."""
+    import torch
+
+    name = getattr(model, "__name__", "it")
+    if isinstance(model, type):
+        return f"return an instance, {name}(...), instead of the class"
+    if isinstance(getattr(model, "__self__", None), torch.nn.Module):
+        return f"return the module itself instead of its {name}"
+    if isinstance(model, torch.jit.ScriptModule):
+        return "return the Python module that was given to torch.jit.script or torch.jit.trace"
+    if type(model).__name__ == "ExportedProgram":
+        return _FROM_EXPORT
+    if isinstance(model, Mapping):
+        return "build the module and load the state dict into it: model.load_state_dict(state)"
+    if not callable(model):
+        return "return the module first, then its inputs: (model, (x,))"
+    before = " as it was before torch.jit" * isinstance(model, torch.jit.ScriptFunction)
+    before += " as it was before torch.compile" * hasattr(model, "get_compiler_config")
+    return f"put the function{before} into a torch.nn.Module: def forward(self, x): return {name}(x)"
+
+
+def _is_call(pair: object) -> bool:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        return False
+    return isinstance(pair[0], (tuple, list)) and isinstance(pair[1], Mapping)
+
+
+def _shape_of(value: object) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)} ({', '.join(type(v).__name__ for v in value)})"
+    kind = type(value).__name__ if not isinstance(value, type) else f"class {value.__name__}"
+    return "None" if value is None else f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}"

@@ -1,0 +1,92 @@
+"""Finding: the one form in which everything that is wrong, odd or worth knowing is told."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from pytest_exportready.case.sanitize import plain
+
+Severity = Literal["error", "warning", "info"]
+
+MESSAGE_LIMIT = 500
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing found about one case.
+
+    code: stable identifier such as ``ER302``; used for suppression and links.
+    name: the property that does not hold, such as ``batchnorm_frozen``.
+    severity: ``error`` makes the case not ready; ``warning`` and ``info`` are told only.
+    where: qualified name of the module, parameter or argument; empty for the whole model.
+    message: what is wrong, never with tensor contents.
+    fix: the line to write.
+    file, line: the user's own source, where one is known (line is 1-based, 0 for none).
+    stage: the stage that found it.
+    ignored: the reason given by the case's marker for not counting it; empty when it counts.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    where: str
+    message: str
+    fix: str
+    file: str = ""
+    line: int = 0
+    rank: int | None = None
+    stage: str = ""
+    ignored: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("where", "message", "fix", "file"):
+            object.__setattr__(self, field, plain(getattr(self, field), MESSAGE_LIMIT))
+
+    @property
+    def blocks(self) -> bool:
+        """True when this finding alone makes the case not ready."""
+        return self.severity == "error" and not self.ignored
+
+    @property
+    def place(self) -> str:
+        """Where, in one line: rank, qualified name and source line, as far as they are known."""
+        source = f"{self.file}:{self.line}" if self.file and self.line else self.file
+        rank = "" if self.rank is None else f"rank {self.rank}"
+        return ", ".join(part for part in (rank, self.where, source) if part) or "the model"
+
+    def at(self, stage: str) -> Finding:
+        return replace(self, stage=stage)
+
+    def ignored_because(self, reason: str) -> Finding:
+        return replace(self, ignored=reason)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Finding:
+        return cls(**data)
+
+    def __str__(self) -> str:
+        stop = "" if self.message.endswith((".", "!", "?", "\u2026")) else "."
+        fix = f"{stop} Fix: {self.fix}" if self.fix else ""
+        return f"{self.place}: [{self.code} {self.name}] {self.message}{fix}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a code stands for. ``doc`` is what ``exportready explain CODE`` prints."""
+
+    code: str
+    name: str
+    doc: str = ""
+
+    def error(self, where: str, message: str, fix: str, **place: Any) -> Finding:
+        return Finding(self.code, self.name, "error", where, message, fix, **place)
+
+    def warning(self, where: str, message: str, fix: str, **place: Any) -> Finding:
+        return Finding(self.code, self.name, "warning", where, message, fix, **place)
+
+    def info(self, where: str, message: str, fix: str = "", **place: Any) -> Finding:
+        return Finding(self.code, self.name, "info", where, message, fix, **place)

@@ -1,0 +1,215 @@
+"""What a marker says about a case: the decorator ``export_ready``, and its arguments, checked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, overload
+
+from pytest_exportready.case.export_case import CaseError
+from pytest_exportready.case.sanitize import shown
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Mode = Literal["non-strict", "strict"]
+MODES: dict[str, tuple[Mode, ...]] = {
+    "non-strict": ("non-strict",),
+    "strict": ("strict",),
+    "both": ("non-strict", "strict"),
+}
+
+
+@dataclass(frozen=True)
+class CaseOptions:
+    """What the marker says about a case, checked. Defaults are those of ``@export_ready()``."""
+
+    dynamic_batch: bool = False
+    dynamic_shapes: Any = None
+    scenarios: tuple[str, ...] = ()
+    modes: tuple[Mode, ...] = ("non-strict",)
+    rtol: float | None = None
+    atol: float | None = None
+    stages: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    reason: str = ""
+    xfail_stage: str = ""
+    lower: tuple[str, ...] = ()
+    budget: Mapping[str, float] = field(default_factory=dict)
+
+
+LOWERINGS = ("decompose", "aotinductor", "onnx", "executorch")  # stages that run where ``lower`` names them
+BUDGETS = ("seconds", "mib", "nodes")
+ALWAYS = ("train", "inspect", "ranks")  # stages that run whatever ``stages`` asks for, the last where there are several
+
+ACCEPTED = (
+    "dynamic_batch",
+    "dynamic_shapes",
+    "scenarios",
+    "strict",
+    "tolerance",
+    "stages",
+    "ignore",
+    "reason",
+    "xfail_stage",
+    "lower",
+    "budget",
+)
+
+
+@overload
+def export_ready(function: F) -> F: ...
+@overload
+def export_ready(**arguments: Any) -> Callable[[F], F]: ...
+def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F], F]:
+    """Mark a function or method as an export case: ``@export_ready`` or
+    ``@export_ready(dynamic_batch=True)``.
+
+    The function returns ``(model, args)``, ``(model, args, kwargs)`` or an ExportCase; it takes fixtures and
+    parameters as any test does. The same as ``@pytest.mark.export_ready(...)``. Arguments of the marks on a module,
+    class, function and parameter add up; the closest wins.
+
+    dynamic_batch: dimension 0 of the example tensors may have any size.
+    dynamic_shapes: as for ``torch.export.export``, or ``"auto"`` to find out what can be dynamic. Not together with
+    dynamic_batch.
+    scenarios: how the model is trained before the export, such as ``["plain"]``; ``["as_is"]`` trains
+    nothing.
+    strict: ``"non-strict"`` (default), ``"strict"`` or ``"both"``; also False and True.
+    tolerance: ``{"rtol": ..., "atol": ...}`` instead of the tolerances by dtype.
+    stages: run these stages (and those they need) only.
+    ignore: codes such as ``["ER305"]`` that do not count, with a ``reason``.
+    xfail_stage: the stage at which this case is known to fail, with a ``reason``; passing it is a failure.
+    lower: what the program must also be lowered to and agree as: ``["decompose", "aotinductor", "onnx",
+    "executorch"]``.
+    budget: the most that the export may cost, any of ``{"seconds": ..., "mib": ..., "nodes": ...}``: seconds of
+    torch.export, MiB of the saved program, nodes of its graph.
+    """
+    import pytest
+
+    mark: Callable[[F], F] = pytest.mark.export_ready(**arguments)
+    return mark if function is None else mark(function)
+
+
+def case_options(
+    arguments: Mapping[str, Any],
+    *,
+    scenarios: Collection[str],
+    stages: Collection[str],
+    codes: Collection[str],
+) -> CaseOptions:
+    """The checked options for a marker's arguments.
+
+    Raises CaseError for an unknown, malformed or contradictory argument; the message names it and what is
+    accepted.
+    """
+    for name in arguments:
+        if name not in ACCEPTED:
+            raise CaseError(
+                f"unknown argument {name!r}{_did_you_mean(name, ACCEPTED)}. Accepted: {', '.join(ACCEPTED)}"
+            )
+    given = {**dict.fromkeys(ACCEPTED), **arguments}
+    if not any(given["dynamic_batch"] is accepted for accepted in (None, True, False)):
+        raise CaseError(f"dynamic_batch={shown(given['dynamic_batch'])}: accepted are True and False")
+    if given["dynamic_batch"] and given["dynamic_shapes"] is not None:
+        raise CaseError("dynamic_batch and dynamic_shapes contradict each other: give one of them")
+    if isinstance(given["dynamic_shapes"], str) and given["dynamic_shapes"] != "auto":
+        raise CaseError(
+            f'dynamic_shapes={shown(given["dynamic_shapes"])}: accepted are torch.export\'s form and "auto"'
+        )
+    reason = _typed("reason", given["reason"], str, "")
+    ignore = _names("ignore", given["ignore"], codes)
+    xfail_stage = _names("xfail_stage", given["xfail_stage"], stages)
+    if (ignore or xfail_stage) and not reason.strip():
+        raise CaseError('ignore and xfail_stage need a reason: add reason="why this is accepted"')
+    if reason and not (ignore or xfail_stage):
+        raise CaseError("reason belongs to ignore or xfail_stage, and neither is given")
+    if len(xfail_stage) > 1:
+        raise CaseError("xfail_stage names one stage")
+    rtol, atol = _tolerance(given["tolerance"])
+    chosen = _names("stages", given["stages"], stages)
+    lower = _names("lower", given["lower"], LOWERINGS)
+    budget = _budget(given["budget"])
+    unasked = {*LOWERINGS, "budget"} - {*lower, *(["budget"] if budget else [])}
+    for name in (*chosen, *xfail_stage):
+        if name in unasked:
+            asking = "a budget" if name == "budget" else f'lower=["{name}"]'
+            raise CaseError(f"the stage {name!r} would never run: add {asking}")
+    measured = ["reload" if "mib" in budget else "export"] if budget else []
+    chosen = tuple(dict.fromkeys([*chosen, *lower, *measured])) if chosen else ()
+    if xfail_stage and chosen and xfail_stage[0] not in (*ALWAYS, "budget", *chosen):
+        raise CaseError(f"xfail_stage={xfail_stage[0]!r} is not among stages={list(chosen)}: it would never run")
+    return CaseOptions(
+        dynamic_batch=bool(given["dynamic_batch"]),
+        dynamic_shapes=given["dynamic_shapes"],
+        scenarios=_names("scenarios", given["scenarios"], scenarios),
+        modes=_modes(given["strict"]),
+        rtol=rtol,
+        atol=atol,
+        stages=chosen,
+        ignore=ignore,
+        reason=reason,
+        xfail_stage=xfail_stage[0] if xfail_stage else "",
+        lower=lower,
+        budget=budget,
+    )
+
+
+def _modes(strict: object) -> tuple[Mode, ...]:
+    if strict is None or isinstance(strict, bool):
+        strict = "strict" if strict else "non-strict"
+    if not isinstance(strict, str) or strict not in MODES:
+        raise CaseError(f"strict={shown(strict)}: accepted are {', '.join(map(repr, MODES))}, True and False")
+    return MODES[strict]
+
+
+def _tolerance(given: object) -> tuple[float | None, float | None]:
+    if given is None:
+        return None, None
+    if not isinstance(given, Mapping) or not given or set(given) - {"rtol", "atol"}:
+        example = '{"rtol": 1e-4, "atol": 0.0}'
+        raise CaseError(f"tolerance={shown(given)}: accepted is a dict of rtol and atol, such as {example}")
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+            raise CaseError(f"tolerance[{name!r}]={shown(value)}: accepted is a finite number >= 0")
+    return float(given.get("rtol", 0.0)), float(given.get("atol", 0.0))
+
+
+def _budget(given: object) -> dict[str, float]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not given:
+        example = '{"seconds": 30, "mib": 100, "nodes": 2000}'
+        raise CaseError(f"budget={shown(given)}: accepted is a dict of seconds, mib and nodes, such as {example}")
+    for name, value in given.items():
+        if name not in BUDGETS:
+            hint = _did_you_mean(str(name), BUDGETS)
+            raise CaseError(f"budget: unknown {shown(name)}{hint}. Accepted: {', '.join(BUDGETS)}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            raise CaseError(f"budget[{name!r}]={shown(value)}: accepted is a finite number > 0")
+    return {name: given[name] for name in BUDGETS if name in given}
+
+
+def _names(argument: str, given: object, accepted: Collection[str]) -> tuple[str, ...]:
+    names = () if given is None else (given,) if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+        raise CaseError(f"{argument}={shown(given)}: accepted is a list of names")
+    for name in names:
+        if name not in accepted:
+            known = ", ".join(sorted(accepted))
+            raise CaseError(f"{argument}: unknown {name!r}{_did_you_mean(name, accepted)}. Accepted: {known}")
+    if given is not None and not names and argument != "ignore":
+        raise CaseError(f"{argument}=[] names nothing. Accepted: {', '.join(sorted(accepted))}")
+    return tuple(dict.fromkeys(names))
+
+
+def _typed(argument: str, given: object, kind: type[str], default: str) -> str:
+    if given is None:
+        return default
+    if not isinstance(given, kind):
+        raise CaseError(f"{argument}={shown(given)}: accepted is a {kind.__name__}")
+    return given
+
+
+def _did_you_mean(name: str, accepted: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, list(accepted), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,128 @@
+"""An export failed: which kind of failure is it, where, and what mends it?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Literal
+
+from pytest_exportready.analysis.execution.export_call_source import call_text
+from pytest_exportready.analysis.source.user_frames import chain, module_at, source_files, user_place
+from pytest_exportready.analysis.source.value_dependent_lines import Suspect, suspects
+from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.sanitize import exception_text, plain
+from pytest_exportready.discover import discover
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from pytest_exportready.stages._stage import Trial
+
+UNCLASSIFIED = Rule(
+    "ER400",
+    "export_succeeds",
+    "torch.export raised something that no diagnosis knows. The message is the first paragraph of its error, the fix"
+    " ends in the call that raises it.",
+)
+
+_QUOTED = re.compile(
+    r"\n(?:from user code:|User Stack|The following call raised this error:|Stack trace of ).*|\n *Hint: [^\n]*",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception of torch.export, the module that was exported (prepared), and the trial it belongs to."""
+
+    error: BaseException
+    module: nn.Module
+    trial: Trial
+
+    @cached_property
+    def text(self) -> str:
+        """The messages of the whole cause chain, without the source lines and advice that torch quotes in them."""
+        return plain("\n".join(_QUOTED.sub("", _message(link)) for link in chain(self.error)))
+
+    @cached_property
+    def place(self) -> tuple[str, int]:
+        return user_place(self.error)
+
+    @cached_property
+    def where(self) -> str:
+        """Qualified name of the module at fault; empty for the root or when it is unknown."""
+        return module_at(self.error, self.module) or ""
+
+    @cached_property
+    def suspects(self) -> list[Suspect]:
+        """Lines of the source that ask for tensor values or write state, whether or not the export came to them."""
+        case = self.trial.case
+        return suspects(self.module, case.args, case.kwargs)
+
+    def says(self, signs: re.Pattern[str]) -> re.Match[str] | None:
+        """Where ``signs`` are in the messages."""
+        return signs.search(self.text)
+
+    def comes_through(self, *files: str) -> bool:
+        """Whether a file of the stack, torch's own too, ends in one of ``files``."""
+        return any(file.replace("\\", "/").endswith(files) for file in source_files(self.error))
+
+    def finding(self, rule: Rule, where: str, message: str, fix: str, place: tuple[str, int] | None = None) -> Finding:
+        """An error at ``where``, for an empty one at the module that the error came through.
+
+        place: file and line, where they are better known than from the stack of the error.
+        """
+        file, line = place or self.place
+        text = f"{message} (torch says: {exception_text(self.error, 180)})"
+        return rule.error(where or self.where, text, fix, file=file, line=line)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One kind of export failure, in a module named after it.
+
+    explain: the finding for a failure of this kind, None for any other.
+    turn: the kinds that hide behind messages of others are asked first, the most general last.
+    """
+
+    rule: Rule
+    explain: Callable[[Failure], Finding | None]
+    turn: Literal["first", "middle", "last"] = "middle"
+
+
+@cache
+def all_diagnoses() -> dict[str, Diagnosis]:
+    """Every diagnosis by name, in the order in which they are asked."""
+    from pytest_exportready import diagnosis
+
+    found = discover(diagnosis, "DIAGNOSIS", Diagnosis)
+    turns = ("first", "middle", "last")
+    return dict(sorted(found.items(), key=lambda item: turns.index(item[1].turn)))
+
+
+def diagnose(failure: Failure) -> Finding:
+    """The finding of the first diagnosis that knows this failure, else an unclassified one."""
+    for diagnosis in all_diagnoses().values():
+        finding = diagnosis.explain(failure)
+        if finding is not None:
+            return finding
+    file, line = failure.place
+    message = f"unclassified: torch.export ({failure.trial.mode}) raised {exception_text(failure.error)}"
+    fix = "mend the line named, or keep it out of forward; " * bool(file)
+    fix += f"to reproduce: torch.export.export(model, {_call(failure.trial)})"
+    return UNCLASSIFIED.error(failure.where, message, fix, file=file, line=line)
+
+
+def _call(trial: Trial) -> str:
+    case, options = trial.case, trial.options
+    shapes = 'every input {0: Dim("batch")}' if options.dynamic_batch else options.dynamic_shapes
+    return call_text(case.args, case.kwargs, shapes, strict=trial.mode == "strict")
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__

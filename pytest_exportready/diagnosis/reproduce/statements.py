@@ -1,0 +1,58 @@
+"""Statements: the lines of a script in the order in which they can be run."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from pytest_exportready.diagnosis.reproduce.values import without_places_in_strings
+
+_WORD = re.compile(r"\b[^\W\d]\w*\b")
+
+
+class Statements:
+    """Definitions are paragraphs of their own; a statement is one line. variables: what may stand inline instead."""
+
+    def __init__(self) -> None:
+        self.variables: set[str] = set()
+        self._lines: list[str] = []
+        self._sources: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, line: str) -> None:
+        self._lines.append(line)
+
+    def define(self, source: str) -> None:
+        """Source of the user's, in which nothing is replaced."""
+        if "\n" in source:
+            self._sources.add(len(self._lines))
+        self._lines.append(without_places_in_strings(source))
+
+    def reserve(self) -> int:
+        """A place for a line that is known later."""
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def fill(self, place: int, line: str) -> None:
+        self._lines[place] = line
+
+    def text(self) -> str:
+        """All of them, without a variable that is used once. ``model`` is what the script is about: it stays."""
+        uses = Counter(_WORD.findall("\n".join(self._lines)))
+        values: dict[str, str] = {}
+        text = ""
+
+        def inline(line: str) -> str:
+            return _WORD.sub(lambda found: values.pop(found[0], found[0]), line)
+
+        for number, line in enumerate(self._lines):
+            name, _, value = line.partition(" = ")
+            if number in self._sources:
+                text = f"{text.rstrip()}\n\n\n{line}\n\n\n"
+            elif name != "model" and name in self.variables and uses[name] == 2:
+                values[name] = inline(value)
+            else:
+                text += inline(line) + "\n"
+        return text.strip()

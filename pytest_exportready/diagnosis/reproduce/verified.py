@@ -1,0 +1,55 @@
+"""A failed export as one file, run in a fresh process before anybody is told that it fails alike."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from torch import nn
+
+from pytest_exportready.analysis.execution.dynamic_shapes import by_name, dynamic_shapes
+from pytest_exportready.analysis.processes.child import ProcessDied
+from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
+from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.diagnosis.reproduce.origin import Unreproducible
+from pytest_exportready.diagnosis.reproduce.script import script
+from pytest_exportready.stages._stage import Trial
+
+SECONDS = 30.0
+NONE = "# none: "
+
+
+def reproduced(trial: Trial, module: nn.Module, error: Exception) -> str:
+    """A script that raises what the export of ``module`` raised, or ``# none: `` and why there is none."""
+    call = (trial.case.args, dict(trial.case.kwargs))
+    try:
+        shapes = dynamic_shapes(module, call, trial.options)
+        named = None if shapes is None else by_name(module, call, shapes)
+        text = script(module, *call, named, error, strict=trial.mode == "strict")
+        _fails_alike(text, error)
+    except (Unreproducible, ProcessDied, LoaderGone, OSError) as reason:
+        return f"{NONE}{reason}"
+    except (Exception, SystemExit) as reason:  # an attribute of the user's that raises when it is read
+        return f"{NONE}{exception_text(reason)}"
+    return text
+
+
+def _fails_alike(text: str, error: Exception) -> None:
+    """Raises Unreproducible when the script does not raise the like of ``error``."""
+    with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
+        path = Path(folder) / "reproduce.py"
+        path.write_text(text, encoding="utf-8")
+        raised = LOADER.ask({"script": str(path), "reply": f"{folder}/reply.json"}, SECONDS)
+    kinds = [type(link).__name__ for link in (error, error.__cause__ or error.__context__) if link is not None]
+    if "error" in raised or raised["raised"] != kinds:
+        told = raised.get("error") or " from ".join(raised["raised"]) or "nothing"
+        raise Unreproducible(f"written as a file it raises {told} instead of {' from '.join(kinds)}")
+    if _skeleton(raised["message"]) != _skeleton(str(error)):
+        raise Unreproducible(f"written as a file it raises another {kinds[0]}")
+
+
+def _skeleton(message: str) -> str:
+    """The first words of a message, without numbers, names in quotes and paths."""
+    first = next((line for line in message.splitlines() if line.strip()), "")
+    return re.sub(r"\d+|'[^']*'|\"[^\"]*\"|\S*/\S*", "", first)[:120].strip()

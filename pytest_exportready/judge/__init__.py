@@ -1,0 +1,1 @@
+"""One case from training to verdict."""

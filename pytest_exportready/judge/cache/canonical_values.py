@@ -1,0 +1,112 @@
+"""Python values as strings and tuples that are equal for equal values in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+from weakref import ReferenceType
+
+import torch
+from torch import nn
+
+from pytest_exportready.analysis.program.tensor_hash import tensor_digest
+from pytest_exportready.analysis.torch_internals.modules import plain_attributes
+from pytest_exportready.stages._stage import Unremembered
+
+_PLAIN = (bool, int, str, bytes, complex, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+class Spelling:
+    """Spells values. modules: where the classes and functions among them are defined.
+
+    A value within itself is spelled as how many levels up it is.
+    """
+
+    def __init__(self) -> None:
+        self.modules: set[str] = set()
+        self._around: list[object] = []
+
+    def value(self, value: Any, name: str) -> object:
+        """Raises Unremembered, which says ``name``, for what cannot be spelled."""
+        if isinstance(value, float):
+            return value.hex()
+        if isinstance(value, _PLAIN):
+            return type(value).__name__, repr(value)
+        for level, outer in enumerate(reversed(self._around)):
+            if outer is value:
+                return "above", level
+        self._around.append(value)
+        try:
+            return self._compound(value, name)
+        except RecursionError:
+            raise Unremembered(f"{name} is nested too deep") from None
+        finally:
+            self._around.pop()
+
+    def _compound(self, value: Any, name: str) -> object:
+        if isinstance(value, torch.Tensor):
+            strides = value.stride() if value.layout == torch.strided else ()
+            return tensor_digest(value), value.requires_grad, strides
+        if isinstance(value, nn.Module):
+            return self._module(value)
+        if isinstance(value, ReferenceType):
+            return "weak", self.value(value(), name)
+        if isinstance(value, (type, BuiltinFunctionType)):
+            self.modules.add(str(value.__module__))
+            return f"{value.__module__}.{value.__qualname__}"
+        if isinstance(value, ModuleType):
+            self.modules.add(value.__name__)
+            return "module", value.__name__
+        if isinstance(value, FunctionType):
+            return self._function(value, name)
+        if isinstance(value, CodeType):
+            used = (value.co_code.hex(), value.co_names, value.co_varnames, value.co_freevars)
+            return value.co_name, used, self.value(value.co_consts, name)
+        if isinstance(value, MethodType):
+            return self.value(value.__func__, name), type(value.__self__).__qualname__
+        if isinstance(value, Mapping):
+            items = [(self.value(k, name), self.value(v, f"{name}[{k!r}]")) for k, v in value.items()]
+            return type(value).__name__, items
+        if isinstance(value, (list, tuple)):
+            return type(value).__name__, [self.value(inner, f"{name}[{i}]") for i, inner in enumerate(value)]
+        if isinstance(value, Set):
+            return type(value).__name__, sorted(repr(self.value(inner, name)) for inner in value)
+        return self._as_pickled(value, name)
+
+    def _module(self, module: nn.Module) -> object:
+        """Classes, modes, all tensors and all plain values of ``module`` and what is in it."""
+        lines: list[object] = []
+        for name, inner in module.named_modules():
+            self.modules.update(kind.__module__ for kind in type(inner).__mro__)
+            values = plain_attributes(inner)
+            spelled = [(key, self.value(value, f"{name}.{key}")) for key, value in sorted(values.items())]
+            lines.append((name, self.value(type(inner), name), inner.training, spelled))
+        tensors = [(name, tensor_digest(t)) for name, t in (*module.named_parameters(), *module.named_buffers())]
+        return lines, tensors
+
+    def _function(self, function: FunctionType, name: str) -> object:
+        """Its code besides its name, by which two lambdas of one line are one; what it holds and its defaults."""
+        self.modules.add(str(function.__module__))
+        held = [_content(cell) for cell in function.__closure__ or ()]
+        made_of = (function.__code__, held, function.__defaults__, function.__kwdefaults__, vars(function))
+        return f"{function.__module__}.{function.__qualname__}", self.value(made_of, f"what {name} holds")
+
+    def _as_pickled(self, value: object, name: str) -> object:
+        """What ``pickle`` would write of ``value``, which is all that it is made of."""
+        try:
+            made_of = value.__reduce_ex__(2)
+        except Exception as error:
+            raise Unremembered(f"{name} is a {type(value).__name__}") from error
+        if isinstance(made_of, str):
+            return made_of
+        make, arguments, *rest = made_of
+        parts = [list(part) if isinstance(part, Iterator) else part for part in rest]
+        return self.value(type(value), name), self.value(make, name), self.value((arguments, parts), name)
+
+
+def _content(cell: Any) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return "nothing yet"

@@ -1,0 +1,103 @@
+"""Expected failures: a reviewed TOML file of what is known to fail, why, who looks after it, and until when.
+
+[[expected]]
+test = "tests/test_export.py::test_vit[*"    # a node id; * stands for anything
+leg = "h200"                                 # optional: of a matrix; * stands for anything
+code = "ER402"                               # optional: a finding or an exception; another one is new
+reason = "pytorch/pytorch#12345"
+owner = "ana"
+expires = 2027-01-31                         # from the day after it counts again
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_exportready.report import truncate
+from pytest_exportready.report.cause import Cause
+from pytest_exportready.report.nightly.observation import Cell
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # which pytest needs there itself
+
+_NEEDED = ("test", "reason", "owner", "expires")
+_OPTIONAL = ("leg", "code")
+_SHAPE = 'test = "...", reason = "...", owner = "...", expires = 2027-01-31'
+
+
+class ExpectationError(Exception):
+    """A file of expected failures that cannot be taken as it is; the message names file and entry."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One entry of the file; ``code`` and ``leg`` are empty where they do not matter."""
+
+    test: str
+    reason: str
+    owner: str
+    expires: date
+    leg: str = ""
+    code: str = ""
+
+    def matches(self, cell: Cell) -> bool:
+        return _like(self.test, cell.nodeid) and (not self.leg or _like(self.leg, cell.leg))
+
+    def explains(self, cause: Cause) -> bool:
+        return self.code in ("", cause.what)
+
+    def expired(self, today: date) -> bool:
+        return today > self.expires
+
+    @property
+    def why(self) -> str:
+        """Reason, owner and last day."""
+        return f"{self.reason} ({self.owner}, until {self.expires})"
+
+    def __str__(self) -> str:
+        code = f" ({self.code})" if self.code else ""
+        return f"{self.test}{code}: {self.why}"
+
+
+def read_expected(path: Path) -> tuple[Expectation, ...]:
+    """Raises ExpectationError for a file that cannot be read or is not of the form above."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ExpectationError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:  # of the encoding, too
+        raise ExpectationError(f"{path}: not TOML: {truncate.line(str(error))}") from error
+    unknown = data.keys() - {"expected"}
+    entries = data.get("expected", [])
+    if unknown or not isinstance(entries, list):
+        raise ExpectationError(f"{path}: holds something else than [[expected]] entries. Fix: [[expected]] {_SHAPE}")
+    return tuple(_entry(f"{path}: entry {number}", entry) for number, entry in enumerate(entries, 1))
+
+
+def _entry(where: str, entry: Any) -> Expectation:
+    if not isinstance(entry, dict):
+        raise ExpectationError(f"{where}: is no table. Fix: [[expected]] {_SHAPE}")
+    missing = [key for key in _NEEDED if key not in entry]
+    unknown = [truncate.line(key, 80) for key in entry if key not in (*_NEEDED, *_OPTIONAL)]
+    if missing or unknown:
+        told = [*(f"lacks {key}" for key in missing), *(f"has {key}, which is no key" for key in unknown)]
+        raise ExpectationError(f"{where}: {', '.join(told)}. Fix: {_SHAPE}")
+    texts = {key: entry[key] for key in entry if key != "expires"}
+    empty = [key for key, value in texts.items() if not isinstance(value, str) or not value.strip()]
+    if empty:
+        raise ExpectationError(f'{where}: {", ".join(empty)}: a text is needed. Fix: {empty[0]} = "..."')
+    expires = entry["expires"]
+    if not isinstance(expires, date) or isinstance(expires, datetime):
+        raise ExpectationError(f"{where}: expires is no date. Fix: expires = 2027-01-31, without quotes")
+    return Expectation(**{key: truncate.line(value, 1_000) for key, value in texts.items()}, expires=expires)
+
+
+def _like(pattern: str, text: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None

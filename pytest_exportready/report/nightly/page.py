@@ -1,0 +1,199 @@
+"""A comparison as one self-contained page: the sentence, what moved, causes, and each cell was -> now."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from statistics import median
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pytest_exportready.report.files import write_atomically
+from pytest_exportready.report.nightly.cell_state import Change, State
+from pytest_exportready.report.nightly.commands import again, bisect
+from pytest_exportready.report.nightly.comparison import CauseRow, Comparison
+from pytest_exportready.report.nightly.environment_diff import short
+from pytest_exportready.report.nightly.observation import Observation
+from pytest_exportready.report.nightly.pytorch_issue import issue
+from pytest_exportready.report.nightly.slowdowns import Slower
+from pytest_exportready.report.trend import trend
+
+ROWS = 40
+"""Cells shown of one cause or state; the JUnit file holds them all."""
+
+CAUSES = 50
+MARKS = {
+    "passed": "✓",
+    "failed": "✗",
+    "flaky": "~",
+    "infra": "!",
+    "skipped": "\N{EN DASH}",
+    "xfailed": "✗",
+    "missing": "?",
+    "absent": "·",
+}
+WORDS = {
+    **{outcome: outcome for outcome in MARKS},
+    "infra": "the runner's fault",
+    "xfailed": "failed as expected",
+    "missing": "never ran",
+    "absent": "not in the files",
+}
+TONES = {"yes": "failed", "no": "passed", "can't tell": "infra"}
+
+_BAD, _NOT_RUN = {"failed", "infra"}, {"skipped", "absent"}
+
+SECTIONS: tuple[tuple[State, str, str], ...] = (
+    ("lost", "Lost coverage", "Missing, newly skipped, or with a stage that no longer runs: never green."),
+    ("unjudged", "Not judged", "The runner was at fault: there is no verdict on these."),
+    ("still", "Still failing", "For the cause that they failed for before."),
+    ("flaky", "Flaky", "Failed and passed without a change that explains it. What does so often is shown first."),
+    ("slower", "Slower", "At least 10 % and half a second, two nights running, beyond its own scatter."),
+    ("watch", "To watch", "Slower tonight, which may be chance: told again if it holds tomorrow."),
+    ("expected", "Expected failures", "Known, with a reason; they do not count."),
+    ("fixed", "Fixed", "Passing again."),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage of a cell. was, now: its outcome; ``absent`` where it did not run. differs: worth a look.
+
+    left_out: it did not run tonight because an earlier stage failed.
+    """
+
+    stage: str
+    was: str
+    now: str
+    differs: bool
+    left_out: bool
+
+
+def write_page(comparison: Comparison, path: Path, command: str = "") -> None:
+    """Write the page. command: what makes tonight the baseline. Raises OSError; an older file is then still whole."""
+    write_atomically(path, page(comparison, command).encode("utf-8", "replace"))
+
+
+def page(comparison: Comparison, command: str = "") -> str:
+    """The HTML text of the page."""
+    style = _style()
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    environment = Environment(
+        loader=PackageLoader("pytest_exportready.report.nightly"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["short"] = short
+    return environment.get_template("regress.html").render(
+        view=_View(comparison),
+        comparison=comparison,
+        command=command,
+        style=Markup(style),
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+        marks=MARKS,
+        words=WORDS,
+        tone=TONES[comparison.answer],
+        sections=SECTIONS,
+        rows=ROWS,
+        causes=CAUSES,
+    )
+
+
+def _style() -> str:
+    pages = ("pytest_exportready.report", "page.css"), ("pytest_exportready.report.nightly", "regress.css")
+    return "\n".join((files(package) / "templates" / name).read_text(encoding="utf-8") for package, name in pages)
+
+
+@dataclass(frozen=True)
+class _View:
+    """What the template asks of a comparison."""
+
+    comparison: Comparison
+
+    @cached_property
+    def _labels(self) -> Counter[str]:
+        seen = {(change.cell.nodeid, _label(change)) for change in self.comparison.changes}
+        return Counter(label for _, label in seen)
+
+    def label(self, change: Change) -> str:
+        label = _label(change)
+        return label if self._labels[label] == 1 else change.cell.nodeid
+
+    def nights(self, change: Change) -> Iterator[tuple[str, str]]:
+        """Date and outcome of each night, tonight last."""
+        for night in (*self.comparison.before, self.comparison.tonight):
+            seen = night.cells.get(change.cell)
+            yield night.date, "absent" if seen is None else seen.outcome
+
+    def steps(self, change: Change) -> list[Step]:
+        """The stages of a cell, was and now; those that a failure left out are not said to differ."""
+        was, now = (seen.stages if seen else {} for seen in (change.was, change.now))
+        if not now:
+            return []
+        names = dict.fromkeys((*now, *was)) if len(now) >= len(was) else dict.fromkeys((*was, *now))
+        return [_step(name, was, now) for name in names]
+
+    def times(self, change: Change, one: Slower) -> Markup:
+        """The seconds of one stage over the nights."""
+        seen = [night.cells.get(change.cell) for night in (*self.comparison.before, self.comparison.tonight)]
+        values = [_seconds(each, one.stage) for each in seen]
+        return trend(values, f"{one.stage}: {one.was:.2f} s, tonight {one.now:.2f} s", baseline=one.was)
+
+    def overview(self) -> Iterator[tuple[str, str, Markup]]:
+        """Figures of the whole night: what, tonight, and over the nights."""
+        nights = (*self.comparison.before, self.comparison.tonight)
+        failing = [float(sum(seen.outcome == "failed" for seen in night.cells.values())) for night in nights]
+        judged = [float(sum(seen.judged for seen in night.cells.values())) for night in nights]
+        minutes = [sum(run.seconds for run in night.runs) / 60 for night in nights]
+        for title, values, form in (
+            ("cells failing", failing, ",.0f"),
+            ("cells judged", judged, ",.0f"),
+            ("minutes of runners", minutes, ",.1f"),
+        ):
+            if any(values):
+                now = format(values[-1], form)
+                yield title, now, trend(values, f"{title}: {now} tonight, {len(values)} nights")
+
+    def commands(self, row: CauseRow) -> Iterator[tuple[str, str]]:
+        """Title and text of what may be copied about a cause."""
+        change = row.changes[0]
+        leg, now = change.cell.leg, self.comparison.tonight.environment(change.cell.leg)
+        yield "Run again", again(change.cell.nodeid, now.get("torch", ""))
+        whose = row.whose[0] if row.whose else "undecided"
+        was = self.comparison.before[-1].environment(leg)
+        for one in ("torch", "yours") if whose == "undecided" else (whose,):
+            found = bisect(one, was, now, change.cell.nodeid)
+            if found:
+                yield f"Bisect {'PyTorch' if one == 'torch' else 'your commits'}", found
+        if "yours" not in row.whose:
+            yield "Text for an issue upstream", issue(self.comparison, row)
+
+    def exact(self) -> list[tuple[Change, str, int, int]]:
+        """Facts that are not as they were, the largest change first."""
+        found = [(change, *fact) for change in self.comparison.changes for fact in change.exact]
+        return sorted(found, key=lambda one: -abs(one[3] - one[2]) / max(one[2], 1))
+
+
+def _step(name: str, was: Mapping[str, str], now: Mapping[str, str]) -> Step:
+    before, after = was.get(name, "absent"), now.get(name, "absent")
+    left_out = after in _NOT_RUN and not _BAD.isdisjoint(now.values())
+    was_left_out = before in _NOT_RUN and not _BAD.isdisjoint(was.values())
+    return Step(name, before, after, bool(was) and before != after and not left_out and not was_left_out, left_out)
+
+
+def _label(change: Change) -> str:
+    seen = change.now or change.was
+    return seen.result.label if seen else change.cell.nodeid
+
+
+def _seconds(seen: Observation | None, stage: str) -> float | None:
+    return median(seen.seconds[stage]) if seen is not None and stage in seen.seconds else None

@@ -1,0 +1,88 @@
+"""Limits on what a report holds, and the cleaning that makes foreign text safe to write anywhere.
+
+The sizes are those that CI services accept: long names, messages and logs make them drop a file or cut it
+where it hurts, so the cutting is done here, head and tail kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from pytest_exportready.case.sanitize import plain
+
+NAME_LIMIT = 1_000
+MESSAGE_LIMIT = 500
+TEXT_LIMIT = 64 * 1024
+OUTPUT_LIMIT = 8 * 1024
+LOG_LIMIT = 1024 * 1024
+FACT_LIMIT = 2_000
+DEPTH_LIMIT = 8
+
+_ONE_LINE = str.maketrans("\r\n\t", "   ")
+
+
+def line(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """``text`` in one clean line of at most ``limit`` characters."""
+    if len(text) <= limit and text.isprintable() and "  " not in text and text == text.strip():
+        return text
+    clean = " ".join(plain(text[: 10 * limit]).split())
+    if len(clean) <= limit:
+        return clean
+    tail = limit // 4
+    return f"{clean[: limit - tail - 5].rstrip()} ... {clean[-tail:].lstrip()}"
+
+
+def block(text: str, limit: int = TEXT_LIMIT) -> str:
+    """Clean text of several lines; a longer one keeps its head and tail and says how much is left out."""
+    if len(text) > 4 * limit:
+        text, gone = text[: 2 * limit] + text[-2 * limit :], len(text) - 4 * limit
+    else:
+        gone = 0
+    clean = plain(text.replace("\r\n", "\n").replace("\r", "\n"))
+    if not gone and len(clean) <= limit:
+        return clean
+    tail = limit // 4
+    head = limit - tail - 60
+    note = f"\n... {gone + len(clean) - head - tail} characters left out ...\n"
+    return clean[:head] + note + clean[-tail:]
+
+
+def name(text: str, limit: int = NAME_LIMIT) -> str:
+    """A clean name in one line; one that is changed ends in a digest of the original, to stay unique."""
+    if len(text) <= limit and text.isprintable():
+        return text
+    clean = plain(text.translate(_ONE_LINE))
+    if clean == text and len(text) <= limit:
+        return text
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return f"{plain(clean, limit - 11)}~{digest}"
+
+
+def seconds(value: float) -> float:
+    """Three decimals, from 0 to 1e9: never what an XML schema refuses."""
+    return round(float(value), 3) if 0.0 <= value <= 1e9 else 1e9 if value > 1e9 else 0.0
+
+
+def plain_json(value: Any, depth: int = 0) -> Any:
+    """``value`` as finite, clean JSON data that reads back equal."""
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**64 else plain(hex(value), 100)
+    if isinstance(value, (dict, list, tuple, Mapping)) and depth == DEPTH_LIMIT:
+        return "..."
+    if isinstance(value, (dict, Mapping)):  # the exact class first: an abstract one takes long to ask
+        return {_key(key): plain_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_json(item, depth + 1) for item in value]
+    return block(str(value), FACT_LIMIT)
+
+
+def _key(key: object) -> str:
+    text = str(key)
+    return text if len(text) <= 200 and text.isprintable() else plain(text, 200)

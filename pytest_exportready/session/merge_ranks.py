@@ -1,0 +1,57 @@
+"""One verdict on a case from those of all ranks it was judged in: the worst decides, and is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Readiness, StageResult
+
+_WORST_FIRST = ("failed", "infra", "passed", "skipped")
+_SEVEREST_FIRST = ("error", "warning", "info")
+
+
+def worst_of(told: Sequence[Readiness]) -> Readiness:
+    """``told``: one readiness a rank, by rank.
+
+    Where some ranks have no case to judge, that is all there is to tell. Of a stage the worst outcome counts; one that
+    some ranks leave to others is theirs to tell. A finding of every rank that ran its stage stands for all; one of
+    some ranks only names them.
+    """
+    unbuilt = [one for one in told if any(stage.name == "case" for stage in one.stages)]
+    stages: dict[tuple[str, str], StageResult] = {}
+    for one in unbuilt or told:
+        for stage in one.stages:
+            known = stages.setdefault((stage.name, stage.mode), stage)
+            if _WORST_FIRST.index(stage.outcome) < _WORST_FIRST.index(known.outcome):
+                stages[stage.name, stage.mode] = stage
+    return replace(
+        told[0],
+        stages=tuple(stages.values()),
+        findings=tuple(sorted(_findings(told, bool(unbuilt)), key=lambda f: _SEVEREST_FIRST.index(f.severity))),
+        checked=tuple(dict.fromkeys(check for one in told for check in one.checked)),
+        prepared=tuple(dict.fromkeys(line for one in told for line in one.prepared)),
+        seconds=max(one.seconds for one in told),
+    )
+
+
+def _findings(told: Sequence[Readiness], unbuilt: bool) -> list[Finding]:
+    ranks: dict[Finding, list[int]] = {}
+    for rank, one in enumerate(told):
+        for finding in dict.fromkeys(f for f in one.findings if not unbuilt or f.stage == "case"):
+            ranks.setdefault(finding, []).append(rank)
+    found: list[Finding] = []
+    for finding, several in ranks.items():
+        ran = [rank for rank, one in enumerate(told) if not _left_out(one, finding.stage)]
+        if finding.rank is not None or several == ran:
+            found.append(finding)
+        else:
+            found += [replace(finding, rank=rank) for rank in several]
+    return found
+
+
+def _left_out(readiness: Readiness, stage: str) -> bool:
+    """Whether this rank left the stage to another."""
+    outcomes = [one.outcome for one in readiness.stages if one.name == stage]
+    return bool(outcomes) and set(outcomes) == {"skipped"}

@@ -1,0 +1,1 @@
+"""Public functions that change a program."""

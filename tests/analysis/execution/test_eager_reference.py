@@ -1,0 +1,114 @@
+"""truth: the trained module's answers in its own eval mode, and not a trace of having been asked."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from pytest_exportready.analysis.execution.eager_reference import Truth, run
+from pytest_exportready.analysis.module.snapshot import preserved
+
+X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
+
+
+class Merging(nn.Module):
+    """eval() merges weights, as LoRA does; a class of its own counts how often."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.delta = nn.Parameter(torch.ones(3))
+        self.merged, self.switches = False, 0
+
+    def train(self, mode: bool = True) -> Merging:
+        super().train(mode)
+        self.switches += 1
+        if not mode and not self.merged:
+            self.weight.data += self.delta.data
+            self.merged = True
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.weight + (0 if self.merged else x * self.delta) + (100 if self.training else 0)
+
+
+def test_the_users_own_eval_with_side_effects_undone() -> None:
+    """Overridden train() decides what eval means; weights, flags and modes are back afterwards."""
+    net = Merging()
+    with preserved(net) as state:
+        truth = Truth(net)
+        for _ in range(2):
+            assert torch.equal(truth.answer(((X,), {})), X * 2)
+        assert state.changes() == []
+    assert (net.training, net.merged, net.switches) == (True, False, 0)
+    assert (net.weight == 1).all()
+
+
+def test_mixed_modes_and_statistics() -> None:
+    """BatchNorm and dropout left in training do not move, submodules keep their modes."""
+    net = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 3))
+    net[2].eval()
+    truth = Truth(net)
+    first, second = truth.answer(((X,), {})), truth.answer(((X,), {}))
+    assert torch.equal(first, second)
+    assert [m.training for m in net.modules()] == [True, True, True, False]
+    assert int(net[0].num_batches_tracked) == 0
+
+
+def test_under_the_wrappers() -> None:
+    """The module that training wrapped, not the wrapper."""
+    net = nn.Linear(3, 3)
+    assert Truth(nn.DataParallel(net)).module is net
+
+
+class Cache(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(3))
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.seen += x.sum(0)
+        return self.seen
+
+
+def test_a_sequence_goes_on_with_the_state() -> None:
+    """Each call sees what the one before left; answers are copies, although one buffer is handed out."""
+    net = Cache()
+    call = ((torch.ones(1, 3),), {})
+    first, second = Truth(net).sequence([call, call])
+    assert (first == 1).all()
+    assert (second == 2).all()
+    assert not net.seen.any()
+    assert net.calls == 0
+
+
+def test_observe_tells_what_changed() -> None:
+    """By name, switching the mode left out."""
+    answers, changes = Truth(Cache()).observe([((X,), {})])
+    assert len(answers) == 1
+    assert {change.where for change in changes} == {"calls", "seen"}
+
+
+def test_inputs_are_copies_and_distinct() -> None:
+    """A forward that writes its input writes a copy; one object given twice is two."""
+    x = X.clone().requires_grad_()
+    seen = []
+
+    def forward(a: Tensor, b: Tensor, *, nested: dict[str, list[Tensor]]) -> Tensor:
+        seen.extend([a, b, nested["k"][0]])
+        return a.detach().mul_(0) + b
+
+    (answer,) = run(forward, [((x, x), {"nested": {"k": [x]}})])
+    assert len({t.data_ptr() for t in (*seen, x)}) == 4
+    assert all(t.requires_grad for t in seen)
+    assert torch.equal(x, X)
+    assert not answer.requires_grad or answer.is_leaf
+
+
+def test_gradients_are_off_and_on_again() -> None:
+    """No graph in the answers; the caller's mode is as it was."""
+    assert torch.is_grad_enabled()
+    assert Truth(nn.Linear(3, 3)).answer(((X,), {})).grad_fn is None
+    assert torch.is_grad_enabled()

@@ -1,0 +1,70 @@
+"""Of the verdicts of all ranks the worst decides; what some ranks alone found names them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.readiness import Outcome, Readiness, StageResult
+from pytest_exportready.session.merge_ranks import worst_of
+
+
+def found(message: str, stage: str = "inspect", rank: int | None = None) -> Finding:
+    return Finding("ER302", "batchnorm_frozen", "error", "bn", message, "fix it", stage=stage, rank=rank)
+
+
+def told(*findings: Finding, seconds: float = 1.0, **outcomes: Outcome) -> Readiness:
+    stages = tuple(StageResult(name, outcome, reason=outcome) for name, outcome in outcomes.items())
+    return Readiness("case", "ddp", stages, findings, seconds=seconds)
+
+
+def outcomes(readiness: Readiness) -> dict[str, str]:
+    return {stage.name: stage.outcome for stage in readiness.stages}
+
+
+def test_ranks_that_agree_give_their_verdict() -> None:
+    one = told(found("bad"), train="passed", inspect="failed")
+    assert worst_of([one, one]) == one
+
+
+def test_the_worst_outcome_of_a_stage_counts_whichever_rank_it_is_of() -> None:
+    well = told(train="passed", inspect="passed", export="passed", seconds=1.0)
+    ill = told(train="infra", inspect="failed", export="passed", seconds=3.0)
+    for order in ([well, ill], [ill, well]):
+        merged = worst_of(order)
+        assert outcomes(merged) == {"train": "infra", "inspect": "failed", "export": "passed"}
+        assert merged.seconds == 3.0
+        assert not merged.ready
+
+
+def test_what_one_rank_proves_for_all_is_not_skipped() -> None:
+    lead = told(found("differs", "parity"), train="passed", parity="failed")
+    other = told(train="passed", parity="skipped")
+    merged = worst_of([lead, other])
+    assert outcomes(merged)["parity"] == "failed"
+    assert [f.rank for f in merged.findings] == [None]  # of the only rank that looked
+
+
+def test_a_finding_of_one_rank_names_it_and_one_of_all_names_none() -> None:
+    both, alone = found("both"), found("alone")
+    merged = worst_of([told(both, inspect="failed"), told(both, alone, inspect="failed")])
+    assert [(f.message, f.rank) for f in merged.findings] == [("both", None), ("alone", 1)]
+
+
+def test_a_finding_that_names_its_rank_is_told_once() -> None:
+    named = found("rank 1 differs", rank=1)
+    assert worst_of([told(named, inspect="failed")] * 2).findings == (named,)
+
+
+def test_errors_come_first() -> None:
+    warning = replace(found("odd"), severity="warning")
+    merged = worst_of([told(warning, inspect="passed"), told(found("bad"), inspect="failed")])
+    assert [f.severity for f in merged.findings] == ["error", "warning"]
+
+
+def test_a_rank_without_a_case_is_all_there_is_to_tell() -> None:
+    built = told(found("as a consequence", "train"), train="infra", inspect="passed")
+    raised = told(found("raised", "case"), case="failed")
+    merged = worst_of([built, raised])
+    assert outcomes(merged) == {"case": "failed"}
+    assert [(f.message, f.rank) for f in merged.findings] == [("raised", 1)]

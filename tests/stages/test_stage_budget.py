@@ -1,0 +1,71 @@
+"""Budgets: figures are recorded, over the limit is an error with figure and limit, what is not measured is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pytest_exportready import Readiness, export_ready_check
+from pytest_exportready.case.readiness import StageResult
+from pytest_exportready.stages._budget import over_budget
+
+STAGES = [
+    StageResult("export", "passed", 9.0, "non-strict", facts={"seconds": 2.5, "nodes": 120}),
+    StageResult("reload", "passed", 9.0, "non-strict", facts={"bytes": 3 * 2**20}),
+]
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({"seconds": 2.5, "mib": 3, "nodes": 120}, []),
+        ({"seconds": 2}, ["torch.export took 2.5 s, the budget is 2. "]),
+        ({"mib": 2.5, "nodes": 200}, ["the saved program has 3 MiB, the budget is 2.5. "]),
+        ({"nodes": 119}, ["export: [ER680 within_budget] the graph has 120 nodes, the budget is 119. "]),
+        ({"seconds": 1, "nodes": 1}, ["torch.export took", "the graph has"]),
+    ],
+)
+def test_over_budget(budget: dict[str, float], said: list[str]) -> None:
+    """At the limit is within it; the figures of what has a limit are recorded."""
+    spent: dict[str, Any] = {}
+    told = [str(finding) for finding in over_budget(budget, STAGES, spent)]
+    assert len(told) == len(said)
+    assert all(text in line for text, line in zip(said, told, strict=True))
+    assert spent.keys() == budget.keys()
+
+
+def test_what_was_not_measured_is_no_figure() -> None:
+    spent: dict[str, Any] = {}
+    assert list(over_budget({"mib": 1e-6}, STAGES[:1], spent)) == []
+    assert spent == {}
+
+
+def judged(model: nn.Module, budget: dict[str, float], **arguments: Any) -> Readiness:
+    return export_ready_check(model.eval(), (torch.randn(3, 4),), budget=budget, **arguments)
+
+
+def test_enforced_in_a_case() -> None:
+    """The stage budget fails the case; it is there only where it was asked for."""
+    net = nn.Linear(4, 2)
+    tight = judged(net, {"nodes": 1, "mib": 1.0}, stages=["parity"])
+    assert tight.failed_stage == "budget"
+    assert [finding.code for finding in tight.errors] == ["ER680"]
+    (stage,) = (stage for stage in tight.stages if stage.name == "budget")
+    assert stage.facts["nodes"] > 1
+    assert 0 < stage.facts["mib"] < 1
+    assert "budget" not in [stage.name for stage in export_ready_check(net, (torch.randn(3, 4),)).stages]
+
+
+def test_a_failed_export_has_spent_nothing() -> None:
+    """The case fails at the export, not at the budget."""
+
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if x.sum() > 0 else -x
+
+    failed = judged(Branches(), {"nodes": 1}, stages=["export"])
+    assert failed.failed_stage == "export"
+    assert [(s.outcome, s.reason) for s in failed.stages if s.name == "budget"] == [("skipped", "not measured: nodes")]

@@ -10,13 +10,14 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.module.copying import CannotCopy, faithful_copy
 from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules, whole_copy
 from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.modules import is_fsdp1
 from pytest_exportready.case.wording import counted
-from pytest_exportready.checks._check import Subject, all_checks
+from pytest_exportready.checks import all_checks
+from pytest_exportready.checks._check import Subject
 
 if TYPE_CHECKING:
     from torch.amp import GradScaler
@@ -79,7 +80,7 @@ def prepare_for_export(
     state: Mapping[str, Any] = {} if scaler is None else {"scaler": scaler}
     sharded = bool(sharding_modules(inner) or sharded_parameters(inner))
     call = None if example_inputs is None else (example_inputs, example_kwargs or {})
-    before = [] if call is None else [Truth(model).answer(call) for _ in range(2)]
+    before = [] if call is None else [EagerReference(model).output(call) for _ in range(2)]
     if inplace and sharded:
         raise CannotCopy("", "its parameters are sharded: gathering them needs a copy", "inplace=False")
     if peeled:
@@ -98,7 +99,7 @@ def prepare_for_export(
         optimizer.zero_grad(set_to_none=True)
         actions.append("optimizer.zero_grad(set_to_none=True)")
     if call is not None:
-        _require_equal(before, Truth(subject.model).answer(call))
+        _require_equal(before, EagerReference(subject.model).output(call))
     if device is not None:
         subject.model.to(device)
         actions.append(f"moved to {torch.device(device)}")

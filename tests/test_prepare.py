@@ -17,7 +17,8 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
-from pytest_exportready.checks._check import Subject, all_checks
+from pytest_exportready.checks import all_checks
+from pytest_exportready.checks._check import Subject
 from pytest_exportready.prepare import AnswerChanged, CannotCopy, prepare, prepare_for_export
 
 

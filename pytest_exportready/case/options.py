@@ -1,16 +1,14 @@
-"""What a marker says about a case: the decorator ``export_ready``, and its arguments, checked."""
+"""The arguments of the marker ``export_ready``, checked."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, Protocol
 
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.sanitize import shown
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 Mode = Literal["non-strict", "strict"]
 MODES: dict[str, tuple[Mode, ...]] = {
@@ -38,9 +36,7 @@ class CaseOptions:
     budget: Mapping[str, float] = field(default_factory=dict)
 
 
-LOWERINGS = ("decompose", "aotinductor", "onnx", "executorch")  # stages that run where ``lower`` names them
 BUDGETS = ("seconds", "mib", "nodes")
-ALWAYS = ("train", "inspect", "ranks")  # stages that run whatever ``stages`` asks for, the last where there are several
 
 ACCEPTED = (
     "dynamic_batch",
@@ -57,50 +53,32 @@ ACCEPTED = (
 )
 
 
-@overload
-def export_ready(function: F) -> F: ...
-@overload
-def export_ready(**arguments: Any) -> Callable[[F], F]: ...
-def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F], F]:
-    """Mark a function or method as an export case: ``@export_ready`` or
-    ``@export_ready(dynamic_batch=True)``.
+class StageTraits(Protocol):
+    """What the options need to know about a stage."""
 
-    The function returns ``(model, args)``, ``(model, args, kwargs)`` or an ExportCase; it takes fixtures and
-    parameters as any test does. The same as ``@pytest.mark.export_ready(...)``. Arguments of the marks on a module,
-    class, function and parameter add up; the closest wins.
+    @property
+    def opt_in(self) -> str:
+        """The argument that asks for the stage; empty for a stage that always applies."""
 
-    dynamic_batch: dimension 0 of the example tensors may have any size.
-    dynamic_shapes: as for ``torch.export.export``, or ``"auto"`` to find out what can be dynamic. Not together with
-    dynamic_batch.
-    scenarios: how the model is trained before the export, such as ``["plain"]``; ``["as_is"]`` trains
-    nothing.
-    strict: ``"non-strict"`` (default), ``"strict"`` or ``"both"``; also False and True.
-    tolerance: ``{"rtol": ..., "atol": ...}`` instead of the tolerances by dtype.
-    stages: run these stages (and those they need) only.
-    ignore: codes such as ``["ER305"]`` that do not count, with a ``reason``.
-    xfail_stage: the stage at which this case is known to fail, with a ``reason``; passing it is a failure.
-    lower: what the program must also be lowered to and agree as: ``["decompose", "aotinductor", "onnx",
-    "executorch"]``.
-    budget: the most that the export may cost, any of ``{"seconds": ..., "mib": ..., "nodes": ...}``: seconds of
-    torch.export, MiB of the saved program, nodes of its graph.
-    """
-    import pytest
-
-    mark: Callable[[F], F] = pytest.mark.export_ready(**arguments)
-    return mark if function is None else mark(function)
+    @property
+    def always(self) -> bool:
+        """Whether it runs even if ``stages`` does not name it."""
 
 
 def case_options(
     arguments: Mapping[str, Any],
     *,
     scenarios: Collection[str],
-    stages: Collection[str],
+    stages: Mapping[str, StageTraits],
     codes: Collection[str],
 ) -> CaseOptions:
-    """The checked options for a marker's arguments.
+    """Return the checked options for a marker's arguments.
 
-    Raises CaseError for an unknown, malformed or contradictory argument; the message names it and what is
-    accepted.
+    Args:
+        scenarios, stages, codes: what the arguments may name.
+
+    Raises:
+        CaseError: an argument is unknown, malformed or contradicts another; the message names it and what is accepted.
     """
     for name in arguments:
         if name not in ACCEPTED:
@@ -127,16 +105,16 @@ def case_options(
         raise CaseError("xfail_stage names one stage")
     rtol, atol = _tolerance(given["tolerance"])
     chosen = _names("stages", given["stages"], stages)
-    lower = _names("lower", given["lower"], LOWERINGS)
+    lower = _names("lower", given["lower"], [name for name, stage in stages.items() if stage.opt_in == "lower"])
     budget = _budget(given["budget"])
-    unasked = {*LOWERINGS, "budget"} - {*lower, *(["budget"] if budget else [])}
     for name in (*chosen, *xfail_stage):
-        if name in unasked:
-            asking = "a budget" if name == "budget" else f'lower=["{name}"]'
-            raise CaseError(f"the stage {name!r} would never run: add {asking}")
+        if stages[name].opt_in == "lower" and name not in lower:
+            raise CaseError(f'the stage {name!r} would never run: add lower=["{name}"]')
+        if stages[name].opt_in == "budget" and not budget:
+            raise CaseError(f"the stage {name!r} would never run: add a budget")
     measured = ["reload" if "mib" in budget else "export"] if budget else []
     chosen = tuple(dict.fromkeys([*chosen, *lower, *measured])) if chosen else ()
-    if xfail_stage and chosen and xfail_stage[0] not in (*ALWAYS, "budget", *chosen):
+    if xfail_stage and chosen and xfail_stage[0] not in chosen and not stages[xfail_stage[0]].always:
         raise CaseError(f"xfail_stage={xfail_stage[0]!r} is not among stages={list(chosen)}: it would never run")
     return CaseOptions(
         dynamic_batch=bool(given["dynamic_batch"]),

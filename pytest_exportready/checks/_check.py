@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.discover import discover
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
+
+    from pytest_exportready.case.export_case import ExportCase
+    from pytest_exportready.case.options import CaseOptions
 
 
 @dataclass
@@ -36,6 +37,12 @@ class Subject:
     allow_mutation: bool = False
     strict: bool = False
     trainable: bool = False
+
+    @classmethod
+    def of(cls, case: ExportCase, options: CaseOptions) -> Subject:
+        """Return what the checks look at for ``case``."""
+        stated = {field.name: getattr(case, field.name) for field in fields(cls) if field.name != "strict"}
+        return cls(**stated, strict="strict" in options.modes)
 
 
 def nothing(subject: Subject) -> Iterable[Finding]:
@@ -64,14 +71,6 @@ class Check:
     inspect_program: Callable[[ExportedProgram, Subject], Iterable[Finding]] | None = None
     remedy: Callable[[Subject], list[str]] | None = None
     requires: tuple[str, ...] = ()
-
-
-@cache
-def all_checks() -> dict[str, Check]:
-    """Every check by name, sorted."""
-    from pytest_exportready import checks
-
-    return discover(checks, "CHECK", Check)
 
 
 def documentation(check: Check) -> str:

@@ -25,7 +25,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, update_bn
 
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.module.nonfinite import not_finite
 from pytest_exportready.analysis.module.sync_batchnorm import without_sync
 from pytest_exportready.analysis.module.tensor_values import all_equal_to, readable
@@ -116,7 +116,7 @@ def _idle(subject: Subject, norms: Mapping[str, Norm]) -> list[str]:
     called: set[nn.Module] = set()
     handles = [norm.register_forward_pre_hook(lambda norm, _: called.add(norm)) for norm in norms.values()]
     try:
-        Truth(subject.model).answer((subject.args, subject.kwargs))
+        EagerReference(subject.model).output((subject.args, subject.kwargs))
     except Exception:
         return []
     finally:

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from pytest_exportready.analysis.execution.call import run
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
-from pytest_exportready.analysis.execution.eager_reference import run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.module.plain_tensor_attributes import loose_tensors
 from pytest_exportready.analysis.module.snapshot import preserved

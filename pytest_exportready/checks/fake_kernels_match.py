@@ -28,7 +28,7 @@ from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted
 from pytest_exportready.checks._check import Check, Subject, nothing
 
-RULE = Rule("ER140", "results_as_recorded")
+RULE = Rule("ER140", "fake_kernels_match")
 
 
 def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Finding]:

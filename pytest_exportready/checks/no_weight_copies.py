@@ -25,7 +25,7 @@ from pytest_exportready.analysis.program.weight_copies import copied_weights, sa
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject, nothing
 
-RULE = Rule("ER144", "constants_are_no_weights")
+RULE = Rule("ER144", "no_weight_copies")
 
 
 def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks._check import Check, Subject
 
-RULE = Rule("ER318", "parameters_whole")
+RULE = Rule("ER318", "parameters_not_sharded")
 
 GATHER = (
     "on every rank: state = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)); "

@@ -23,7 +23,7 @@ from pytest_exportready.case.wording import counted
 from pytest_exportready.checks._check import Check, Subject, nothing
 from pytest_exportready.transforms.collectives.groups import PREFIX, group_arguments
 
-RULE = Rule("ER690", "groups_named")
+RULE = Rule("ER690", "process_groups_named")
 _FORMS = {
     "all_reduce": "exportable_all_reduce(x, {group})",
     "all_gather_into_tensor": "exportable_all_gather(x, {group})",

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.execution.eager_reference import run
+from pytest_exportready.analysis.execution.call import run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.module.snapshot import equal_bits, preserved
 from pytest_exportready.analysis.module.tensor_values import readable

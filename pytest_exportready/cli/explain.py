@@ -15,7 +15,7 @@ from pytest_exportready.case.sanitize import plain
 from pytest_exportready.cli import Command
 
 LONE_RULES = (
-    "judge.stage_loop",
+    "judge.cached_stages",
     "diagnosis._diagnosis",
     "analysis.ranks.rules",
     "session.export_hooks",
@@ -33,9 +33,10 @@ def documented() -> dict[str, tuple[str, str]]:
 
 
 def _rules() -> Iterator[tuple[Rule, str]]:
-    from pytest_exportready.checks._check import all_checks, documentation
-    from pytest_exportready.diagnosis._diagnosis import all_diagnoses
-    from pytest_exportready.stages._stage import all_stages
+    from pytest_exportready.checks import all_checks
+    from pytest_exportready.checks._check import documentation
+    from pytest_exportready.diagnosis import all_diagnoses
+    from pytest_exportready.stages import all_stages
 
     for module in LONE_RULES:
         for value in vars(import_module(f"pytest_exportready.{module}")).values():

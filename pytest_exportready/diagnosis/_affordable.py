@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pytest_exportready.analysis.execution.eager_reference import run
+from pytest_exportready.analysis.execution.call import run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.analysis.ranks.check_ranks import several_ranks

@@ -5,27 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from pytest_exportready.analysis.execution.export_call_source import call_text
 from pytest_exportready.analysis.source.user_frames import chain, module_at, source_files, user_place
 from pytest_exportready.analysis.source.value_dependent_lines import Suspect, suspects
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text, plain
-from pytest_exportready.discover import discover
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from pytest_exportready.stages._stage import Trial
-
-UNCLASSIFIED = Rule(
-    "ER400",
-    "export_succeeds",
-    "torch.export raised something that no diagnosis knows. The message is the first paragraph of its error, the fix"
-    " ends in the call that raises it.",
-)
+    from pytest_exportready.analysis.execution.trial import Trial
 
 _QUOTED = re.compile(
     r"\n(?:from user code:|User Stack|The following call raised this error:|Stack trace of ).*|\n *Hint: [^\n]*",
@@ -90,35 +81,6 @@ class Diagnosis:
     rule: Rule
     explain: Callable[[Failure], Finding | None]
     turn: Literal["first", "middle", "last"] = "middle"
-
-
-@cache
-def all_diagnoses() -> dict[str, Diagnosis]:
-    """Every diagnosis by name, in the order in which they are asked."""
-    from pytest_exportready import diagnosis
-
-    found = discover(diagnosis, "DIAGNOSIS", Diagnosis)
-    turns = ("first", "middle", "last")
-    return dict(sorted(found.items(), key=lambda item: turns.index(item[1].turn)))
-
-
-def diagnose(failure: Failure) -> Finding:
-    """The finding of the first diagnosis that knows this failure, else an unclassified one."""
-    for diagnosis in all_diagnoses().values():
-        finding = diagnosis.explain(failure)
-        if finding is not None:
-            return finding
-    file, line = failure.place
-    message = f"unclassified: torch.export ({failure.trial.mode}) raised {exception_text(failure.error)}"
-    fix = "mend the line named, or keep it out of forward; " * bool(file)
-    fix += f"to reproduce: torch.export.export(model, {_call(failure.trial)})"
-    return UNCLASSIFIED.error(failure.where, message, fix, file=file, line=line)
-
-
-def _call(trial: Trial) -> str:
-    case, options = trial.case, trial.options
-    shapes = 'every input {0: Dim("batch")}' if options.dynamic_batch else options.dynamic_shapes
-    return call_text(case.args, case.kwargs, shapes, strict=trial.mode == "strict")
 
 
 def _message(error: BaseException) -> str:

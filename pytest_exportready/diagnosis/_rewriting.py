@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
+from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.dynamic_shapes import dynamic_shapes
-from pytest_exportready.analysis.execution.eager_reference import Call, run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.input_variants import variations
 from pytest_exportready.analysis.execution.program_runner import RunningProgram
@@ -92,7 +92,7 @@ def _proved(failure: Failure, functions: dict[Source, list[Suspect]], patched: d
             return bool(told) and all(
                 compare(expected, actual, Tolerance()).agree
                 for call, expected in told
-                for actual in (answer(call), program.sequence([call])[0])
+                for actual in (answer(call), program.outputs([call])[0])
             )
         finally:
             state.restore()

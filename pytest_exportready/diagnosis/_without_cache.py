@@ -34,7 +34,7 @@ def without_cache(failure: Failure) -> str:
 
 def _answer(failure: Failure, kwargs: dict[str, Any]) -> Any:
     try:
-        return failure.trial.truth.answer((failure.trial.case.args, kwargs))
+        return failure.trial.reference.output((failure.trial.case.args, kwargs))
     except Exception:  # it does not take the argument
         return None
 

@@ -12,7 +12,7 @@ from pytest_exportready.analysis.execution.dynamic_shapes import arguments
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
-RULE = Rule("ER405", "dynamic_shapes_have_a_form", __doc__ or "")
+RULE = Rule("ER405", "dynamic_shapes_well_formed", __doc__ or "")
 
 _SIGNS = re.compile(
     r"When `dynamic_shapes` is specified|specified at `dynamic_shapes|dynamic_shapes.* to be a"

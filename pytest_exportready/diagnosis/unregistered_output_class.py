@@ -63,7 +63,7 @@ def _unknown(failure: Failure, kind: str) -> tuple[str, Any]:
     """Path and object of the output that is no tensor, number or text; an empty path if it cannot be found."""
     case = failure.trial.case
     try:
-        leaves = named_leaves(failure.trial.truth.answer((case.args, case.kwargs)))
+        leaves = named_leaves(failure.trial.reference.output((case.args, case.kwargs)))
     except Exception:
         return "", None
     known = (torch.Tensor, bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_exportready.case.finding import Finding
-from pytest_exportready.checks._check import Check, Subject, all_checks, nothing
+from pytest_exportready.checks import all_checks
+from pytest_exportready.checks._check import Check, Subject, nothing
 
 if TYPE_CHECKING:
     from torch import nn
@@ -64,20 +65,20 @@ assert_autocast_regions_fit = _assertion("autocast_regions_fit")
 assert_batchnorm_frozen = _assertion("batchnorm_frozen")
 assert_caches_fresh = _assertion("caches_fresh")
 assert_checkpoint_loaded = _assertion("checkpoint_loaded")
-assert_constants_are_no_weights = _assertion("constants_are_no_weights")
+assert_no_weight_copies = _assertion("no_weight_copies")
 assert_ddp_hooks_emptied = _assertion("ddp_hooks_emptied")
 assert_devices_consistent = _assertion("devices_consistent")
 assert_devices_follow_inputs = _assertion("devices_follow_inputs")
 assert_dtypes_keep_values = _assertion("dtypes_keep_values")
-assert_groups_named = _assertion("groups_named")
+assert_process_groups_named = _assertion("process_groups_named")
 assert_hooks_change_nothing = _assertion("hooks_change_nothing")
 assert_inputs_distinct = _assertion("inputs_distinct")
 assert_no_loss_scale = _assertion("no_loss_scale")
 assert_no_residual_gradients = _assertion("no_residual_gradients")
 assert_no_training_mode = _assertion("no_training_mode")
 assert_optimizer_holds_weights = _assertion("optimizer_holds_weights")
-assert_parameters_whole = _assertion("parameters_whole")
-assert_results_as_recorded = _assertion("results_as_recorded")
+assert_parameters_not_sharded = _assertion("parameters_not_sharded")
+assert_fake_kernels_match = _assertion("fake_kernels_match")
 assert_state_dict_names = _assertion("state_dict_names")
 assert_tensors_can_be_saved = _assertion("tensors_can_be_saved")
 assert_ties_kept = _assertion("ties_kept")
@@ -159,16 +160,18 @@ def assert_ranks_agree(
 
 def _of_program(check: Check, subject: Subject) -> Iterable[Finding]:
     """What ``check`` finds in the program, or what kept the export from making one."""
-    from pytest_exportready.analysis.execution.eager_reference import Truth
+    from pytest_exportready.analysis.execution.trial import Trial
     from pytest_exportready.case.export_case import ExportCase
     from pytest_exportready.case.options import CaseOptions
-    from pytest_exportready.stages._stage import Trial, all_stages
+    from pytest_exportready.judge.stage_loop import StageLoop
+    from pytest_exportready.stages import all_stages
 
     case = ExportCase(subject.model, subject.args, subject.kwargs)
-    trial = Trial(case, CaseOptions(), "non-strict", Truth(subject.model))
-    found = list(all_stages()["export"].run(trial))
+    trial = Trial(case, CaseOptions(), "non-strict")
+    loop = StageLoop(lambda stage: None, lead=True)
+    loop.run({"export": all_stages()["export"]}, trial)
     if trial.program is None or check.inspect_program is None:
-        return found
+        return loop.findings
     return check.inspect_program(trial.program, subject)
 
 

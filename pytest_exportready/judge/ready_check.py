@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_exportready.case.export_case import ExportCase, as_case
 from pytest_exportready.case.options import case_options
 from pytest_exportready.case.readiness import Readiness
-from pytest_exportready.judge.judge import TO_COME, judge, stage_names
+from pytest_exportready.judge.judge import RANK_TIMEOUT, judge
+from pytest_exportready.stages import all_stages
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,7 +45,7 @@ def export_ready_check(
     case = as_case(ExportCase(model, example_inputs, example_kwargs or {}, **knowledge))
     arguments = {"dynamic_shapes": dynamic_shapes, "dynamic_batch": dynamic_batch, "strict": strict,
                  "tolerance": tolerance, "stages": stages, "lower": lower, "budget": budget}  # fmt: skip
-    options = case_options(arguments, scenarios=(), stages=stage_names(), codes=())
+    options = case_options(arguments, scenarios=(), stages=all_stages(), codes=())
     if skip_ddp_validation:
         options = replace(options, ignore=("ER303",), reason="skip_ddp_validation=True")
-    return judge(case, options, name=type(model).__name__, together=0.0 if skip_ddp_validation else TO_COME)
+    return judge(case, options, name=type(model).__name__, rank_timeout=0.0 if skip_ddp_validation else RANK_TIMEOUT)

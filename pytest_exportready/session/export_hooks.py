@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.analysis.program.nodes import calls, owner
 from pytest_exportready.analysis.source.user_frames import chain, module_at, stack_places, user_frames, user_place
 from pytest_exportready.analysis.torch_internals.programs import failed_operator
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.session.hookspecs import GraphNode
-from pytest_exportready.stages._stage import Trial
 
 RULE = Rule(
     "ER131",
-    "users_hook_runs",
+    "plugin_hook_runs",
     "A hook of the user's, pytest_exportready_graph_created or pytest_exportready_export_failed, raised something.",
 )
 
@@ -70,7 +70,7 @@ def _failed(trial: Trial) -> dict[str, Any]:
     stack = user_frames(error)
     return {
         "error": error,
-        "module": module_at(error, trial.truth.module) or "",
+        "module": module_at(error, trial.reference.module) or "",
         "stack": stack,
         "target": next(filter(None, map(failed_operator, reversed(chain(error)))), ""),
         "source_functions": [_function_at(file, line) for file, line in stack],

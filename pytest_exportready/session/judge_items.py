@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_exportready.analysis.execution.trial import ResultCache
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness
 from pytest_exportready.session.graceful_exit import exit_is_raised
@@ -21,7 +22,6 @@ from pytest_exportready.session.reference_models import ReferenceModels, install
 from pytest_exportready.session.reporting import PROBLEMS, Reporting
 from pytest_exportready.session.sharding import shared_out
 from pytest_exportready.session.trace_log import without_structured_trace
-from pytest_exportready.stages._stage import Memory
 
 READINESS = pytest.StashKey[Readiness]()
 SCENARIO = "export_ready_scenario"
@@ -174,9 +174,9 @@ class ExportReadySession:
                 scenario=scenario,
                 required=chosen is not None,
                 watch=self.progress.stage if ranks is None else lambda stage: None,
-                exported=ExportHooks(item.ihook, name),
+                on_export=ExportHooks(item.ihook, name),
                 ranks=ranks,
-                memory=self._memory,
+                cache=self._cache,
             ), None
         except verdict.PYTESTS_OWN as error:
             return None, error
@@ -184,14 +184,14 @@ class ExportReadySession:
             return fault(error, name=name, scenario=scenario), error
 
     @functools.cached_property
-    def _memory(self) -> Memory | None:
+    def _cache(self) -> ResultCache | None:
         """Results of earlier runs, as far as the options ask for them."""
         options = self.config.stash[OPTIONS]
         if options.cache == "off":
             return None
-        from pytest_exportready.judge.cache.stage_results import Verdicts
+        from pytest_exportready.judge.cache.stage_results import CachedResults
 
-        return Verdicts(options.cache_dir, options.cache_bytes, keep=options.cache == "on")
+        return CachedResults(options.cache_dir, options.cache_bytes, read_only=options.cache == "read")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(

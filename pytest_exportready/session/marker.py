@@ -40,7 +40,7 @@ def take_options(item: pytest.Item) -> list[str]:
 
 def _options_of(item: pytest.Item) -> CaseOptions:
     from pytest_exportready.judge.codes import known_codes
-    from pytest_exportready.judge.judge import stage_names
+    from pytest_exportready.stages import all_stages
 
     cls = getattr(item, "cls", None)
     if not isinstance(item, pytest.Function) or (cls and issubclass(cls, unittest.TestCase)):
@@ -53,7 +53,7 @@ def _options_of(item: pytest.Item) -> CaseOptions:
     if inspect.isgeneratorfunction(item.obj):
         raise CaseError("the function is a generator: write return instead of yield")
     arguments, scenarios = arguments_of(item), _scenario_names()
-    return case_options(arguments, scenarios=scenarios, stages=stage_names(), codes=known_codes())
+    return case_options(arguments, scenarios=scenarios, stages=all_stages(), codes=known_codes())
 
 
 def _scenario_names() -> list[str]:

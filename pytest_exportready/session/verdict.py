@@ -14,12 +14,12 @@ from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.judge.judge import judge
-from pytest_exportready.judge.stage_loop import Exported, Watch
+from pytest_exportready.judge.judge import OnExport, judge
+from pytest_exportready.judge.stage_loop import Watch
 
 if TYPE_CHECKING:
+    from pytest_exportready.analysis.execution.trial import ResultCache
     from pytest_exportready.session.ranks import Together
-    from pytest_exportready.stages._stage import Memory
 
 RETURNS_CASE = Rule(
     "ER101",
@@ -41,9 +41,9 @@ def judge_returned(
     scenario: str,
     required: bool,
     watch: Watch,
-    exported: Exported = lambda trial: (),
+    on_export: OnExport = lambda trial: (),
     ranks: Together | None = None,
-    memory: Memory | None = None,
+    cache: ResultCache | None = None,
 ) -> Readiness:
     """The readiness of what a case function returned; what is no case fails at the stage ``case``."""
     try:
@@ -53,9 +53,11 @@ def judge_returned(
         return no_case(problem, fix or "return model.eval(), (example_input,)", name=name, scenario=scenario)
     if not required and (case.carries_training or case.stateful_calls):
         scenario = "as_is"  # further training would spoil what the user recorded
-    how: dict[str, Any] = {"memory": memory}
-    how |= {} if ranks is None else {"lead": ranks.lead, "together": ranks.seconds}
-    return judge(case, options, name=name, scenario=scenario, required=required, watch=watch, exported=exported, **how)
+    how: dict[str, Any] = {"cache": cache}
+    how |= {} if ranks is None else {"lead": ranks.lead, "rank_timeout": ranks.seconds}
+    return judge(
+        case, options, name=name, scenario=scenario, required=required, watch=watch, on_export=on_export, **how
+    )
 
 
 def no_case(message: str, fix: str, *, name: str, scenario: str) -> Readiness:

@@ -8,20 +8,21 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field
 from io import StringIO
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from pytest_exportready.analysis.execution.compare import Comparison, Tolerance, compare
-from pytest_exportready.analysis.execution.eager_reference import Call
-from pytest_exportready.analysis.execution.float64_reference import no_further_from_float64
+from pytest_exportready.analysis.execution.call import Call
+from pytest_exportready.analysis.execution.compare import Comparison, summary
+from pytest_exportready.analysis.execution.float64_reference import compare_by_float64
 from pytest_exportready.analysis.execution.input_variants import resized
 from pytest_exportready.analysis.execution.pytree import flatten, unflatten
+from pytest_exportready.analysis.execution.trial import Facts, Observation, Trial
 from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong, in_child
 from pytest_exportready.analysis.processes.warm_up import rehearse
 from pytest_exportready.analysis.program.nodes import calls, owner, source
@@ -29,12 +30,12 @@ from pytest_exportready.analysis.source.user_frames import chain, user_place
 from pytest_exportready.analysis.torch_internals.programs import failed_operator
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.stages._stage import StageInfrastructure, Trial
-from pytest_exportready.stages.parity import summary, tolerance_of
+from pytest_exportready.stages._stage import StageInfrastructure
 
 Leaves = list[Any]
 """The flat outputs of one call; None is among them or left out."""
 
+T = TypeVar("T")
 SECONDS = 1800.0  # for lowering and running
 _OPERATOR = re.compile(
     r"OpOverload\(op='(?P<op>\w+\.\w+)', overload='(?P<overload>\w+)'\)"
@@ -60,28 +61,36 @@ class LoweringFailed(Exception):
         return cls(exception_text(causes[0]), next(filter(None, known), ""), *user_place(error))
 
 
-def prove(
-    trial: Trial, rule: Rule, what: str, advice: str, answers: Callable[[list[Call]], list[Leaves]]
-) -> Iterator[Finding]:
-    """Hold ``answers`` against the trained module, on the example and, where sizes are dynamic, on another size.
+@dataclass(frozen=True)
+class Lowered:
+    """What a lowered program computed."""
 
-    what: the lowered program in words. answers: each call from the state that was exported; raises LoweringFailed.
+    outputs: list[Leaves]  # the leaves of the output of each call
+    facts: Facts = field(default_factory=dict)  # what was measured
+
+
+def prove(
+    trial: Trial, rule: Rule, what: str, advice: str, lower: Callable[[list[Call]], Lowered]
+) -> Iterator[Observation]:
+    """Compare the lowered program with the trained module on the example and, if sizes are dynamic, at another size.
+
+    Args:
+        what: the lowered program in words.
+        advice: the fix if it cannot be lowered; ``{operator}`` stands for the operator at which lowering stops.
+        lower: runs each call from the state that was exported; raises LoweringFailed.
     """
     sequence = [(trial.case.args, dict(trial.case.kwargs)), *_other_size(trial)]
     try:
-        given = answers(sequence)
+        lowered = lower(sequence)
     except LoweringFailed as error:
         yield _failed(trial, rule, what, advice, error)
         return
+    yield lowered.facts
     results: list[Comparison] = []
-    for number, (call, leaves) in enumerate(zip(sequence, given, strict=True)):
-        expected = trial.truth.answer(call)
+    for number, (call, leaves) in enumerate(zip(sequence, lowered.outputs, strict=True)):
+        expected = trial.reference.output(call)
         actual = _like(expected, leaves)
-        result = compare(expected, actual, tolerance_of(trial))
-        if not result.agree and tolerance_of(trial) == Tolerance():
-            near = no_further_from_float64(trial.truth.module, [call], expected, actual)
-            result = replace(result, agree=True, where="", problem="") if near else result
-            trial.facts["judged_by_float64"] = trial.facts.get("judged_by_float64", 0) + near
+        result = compare_by_float64(trial.reference.module, [call], expected, actual, trial.tolerance)
         results.append(result)
         if not result.agree:
             on = f"inputs of another size, {_sizes(call)}" if number else "the example inputs"
@@ -92,7 +101,7 @@ def prove(
                 "out of forward",
             )
             break
-    trial.facts |= summary(results)
+    yield summary(results)
 
 
 def apart(work: Callable[[], None]) -> None:
@@ -100,7 +109,8 @@ def apart(work: Callable[[], None]) -> None:
     CUDA is in use, which a forked child cannot. Raises LoweringFailed, StageInfrastructure after SECONDS.
     """
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return quietly(work)
+        quietly(work)
+        return
     rehearse()
     try:
         in_child(lambda: quietly(work), SECONDS)
@@ -113,11 +123,15 @@ def apart(work: Callable[[], None]) -> None:
         raise (LoweringFailed(*json.loads(said)) if said else LoweringFailed(str(error))) from error
 
 
-def quietly(work: Callable[[], object]) -> None:
-    """Run ``work`` without gradients, warnings, logs and prints. Raises LoweringFailed."""
+def quietly(work: Callable[[], T]) -> T:
+    """Return what ``work`` returns, run without gradients, warnings, logs and prints.
+
+    Raises:
+        LoweringFailed: ``work`` raised something.
+    """
     with torch.no_grad(), _silence():
         try:
-            work()
+            return work()
         except Exception as error:
             raise LoweringFailed.because_of(error) from error
 
@@ -186,8 +200,8 @@ def _other_size(trial: Trial) -> list[Call]:
         known = {at: size for at, size in sizes.items() if size.free_symbols <= values.keys()}
         other = resized(call, {at: int(size.subs(values)) for at, size in known.items()})
         try:
-            trial.truth.answer(other)
-            trial.running.sequence([other])
+            trial.reference.output(other)
+            trial.running.outputs([other])
         except Exception:
             continue
         return [other]

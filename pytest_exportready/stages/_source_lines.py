@@ -1,19 +1,19 @@
-"""The Python source of forward and what it calls, held against what the export said of it."""
+"""Lines in the source of ``forward`` that the export did not name, and that depend on values or write state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.source.user_frames import user_place
 from pytest_exportready.analysis.source.value_dependent_lines import Suspect, suspects
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.stages._stage import Trial
 
 RULE = Rule(
     "ER130",
-    "source_follows_no_values",
+    "no_value_dependent_source",
     "A line of forward, or of what it calls, branches on tensor values, takes Python numbers from them, or writes state"
     " that outlives the call. Found in the source, without running it, so that it is told only: whether it is a fault, "
     "the export and the stages after it decide. Where the export failed these are the other such lines; "
@@ -22,8 +22,8 @@ RULE = Rule(
 MOST = 8
 
 
-def lines_told(trial: Trial) -> Iterator[Finding]:
-    """Lines that the export did not name. It decides nothing, so that nothing in it counts, its own faults included."""
+def other_lines(trial: Trial) -> Iterator[Finding]:
+    """Yield notes about such lines. They decide nothing; neither does a failure to read the source."""
     passed = trial.program is not None
     if not passed and trial.error is None:
         return

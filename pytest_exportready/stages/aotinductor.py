@@ -6,19 +6,21 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from torch.export import ExportedProgram
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.execution.trial import NotCacheable, Observation, Trial
 from pytest_exportready.analysis.processes.compiler_identity import compiler, compiler_identity
 from pytest_exportready.analysis.torch_internals.compilers import aot_compiled, aot_loaded, compile_settings
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.stages._lowering import Leaves, LoweringFailed, apart, prove
-from pytest_exportready.stages._stage import Lacking, Stage, StageInfrastructure, Trial, Unremembered
+from pytest_exportready.stages._lowering import Leaves, Lowered, LoweringFailed, apart, prove
+from pytest_exportready.stages._stage import MissingTool, Stage, StageInfrastructure
 
 COMPILES = Rule(
     "ER671",
@@ -31,46 +33,49 @@ _ADVICE = "write {operator} with operators that inductor lowers, or make it a to
 _NO_MACHINE = re.compile(r"No space left|Python\.h: No such file|cc1plus|Killed signal|Cannot allocate memory")
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     if shutil.which(compiler()) is None:
-        raise Lacking(f"no C++ compiler {compiler()}: apt-get install g++, or name one in CXX")
+        raise MissingTool(f"no C++ compiler {compiler()}: apt-get install g++, or name one in CXX")
     with tempfile.TemporaryDirectory(prefix="exportready-") as made:
-        if _kept_agrees(trial, Path(made)):
+        reused = _with_cached_package(trial, Path(made))
+        if reused and not _has_findings(reused):
+            yield from reused
             return
-        trial.facts.clear()
         package = Path(made) / "model.pt2"
-        found = list(prove(trial, COMPILES, _WHAT, _ADVICE, lambda calls: _compiled(trial, package, calls)))
-        if trial.memory is not None and not found:
-            trial.memory.keep_artifact(trial, _NAME, package.read_bytes())
-        yield from found
+        seen = list(prove(trial, COMPILES, _WHAT, _ADVICE, lambda calls: _compiled(trial.program, package, calls)))
+        if trial.cache is not None and not _has_findings(seen):
+            trial.cache.save_artifact(trial, _NAME, package.read_bytes())
+        yield from seen
 
 
-def _kept_agrees(trial: Trial, folder: Path) -> bool:
-    """Whether a package of an earlier run is there, runs, and agrees now; its faults are no fault of the program."""
-    content = trial.memory.artifact(trial, _NAME) if trial.memory is not None else None
+def _with_cached_package(trial: Trial, folder: Path) -> list[Observation]:
+    """Prove the package of an earlier run; empty if there is none. Its faults are not faults of the program."""
+    content = trial.cache.load_artifact(trial, _NAME) if trial.cache is not None else None
     if content is None:
-        return False
-    package = folder / "kept.pt2"
+        return []
+    package = folder / "cached.pt2"
     package.write_bytes(content)
-    trial.facts |= {"compiled": "in an earlier run", "bytes": len(content)}
-    return not list(prove(trial, COMPILES, _WHAT, _ADVICE, lambda calls: _given(package, calls)))
+    facts = {"compiled": "in an earlier run", "bytes": len(content)}
+    return list(prove(trial, COMPILES, _WHAT, _ADVICE, lambda calls: Lowered(_given(package, calls), facts)))
 
 
-def _compiled(trial: Trial, package: Path, calls: list[Call]) -> list[Leaves]:
-    program = trial.program
+def _has_findings(observations: Iterable[Observation]) -> bool:
+    return any(isinstance(seen, Finding) for seen in observations)
+
+
+def _compiled(program: ExportedProgram | None, package: Path, calls: list[Call]) -> Lowered:
     assert program is not None
 
     def compile_first() -> None:
         aot_compiled(program, str(package))
 
     try:
-        answers = _given(package, calls, compile_first)
+        outputs = _given(package, calls, compile_first)
     except LoweringFailed as error:
         if _NO_MACHINE.search(error.reason):
             raise StageInfrastructure(f"the C++ compiler cannot work: {error.reason}") from error
         raise
-    trial.facts["bytes"] = package.stat().st_size
-    return answers
+    return Lowered(outputs, {"bytes": package.stat().st_size})
 
 
 def _given(package: Path, calls: list[Call], before: Callable[[], None] = lambda: None) -> list[Leaves]:
@@ -110,13 +115,14 @@ def _tools() -> object:
     try:
         return compiler_identity(), compile_settings()
     except (ImportError, AttributeError) as error:
-        raise Unremembered("this torch does not tell how inductor is set") from error
+        raise NotCacheable("this torch does not tell how inductor is set") from error
 
 
 STAGE = Stage(
     run,
     rules=(COMPILES,),
     after=("parity",),
-    asked=lambda case, options: _NAME in options.lower,
+    asked=lambda trial: _NAME in trial.options.lower,
+    opt_in="lower",
     tools=_tools,
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.program_runner import RunningProgram
 from pytest_exportready.analysis.execution.pytree import flatten
-from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.stages._lowering import Leaves, prove, quietly
-from pytest_exportready.stages._stage import Stage, Trial
+from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.case.finding import Rule
+from pytest_exportready.stages._lowering import Lowered, prove, quietly
+from pytest_exportready.stages._stage import Stage
 
 DECOMPOSES = Rule(
     "ER670",
@@ -20,23 +21,22 @@ DECOMPOSES = Rule(
 _ADVICE = "write {operator} with operators that torch decomposes, or register a decomposition for it"
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     program = trial.program
     assert program is not None
 
-    def answers(calls: list[Call]) -> list[Leaves]:
-        given: list[Leaves] = []
-
-        def work() -> None:
+    def lower(calls: list[Call]) -> Lowered:
+        def work() -> Lowered:
             decomposed = program.run_decompositions()
-            trial.facts["nodes"] = len(decomposed.graph.nodes)
             running = RunningProgram(decomposed)
-            given.extend(flatten(running.sequence([call])[0])[0] for call in calls)
+            outputs = [flatten(running.outputs([call])[0])[0] for call in calls]
+            return Lowered(outputs, {"nodes": len(decomposed.graph.nodes)})
 
-        quietly(work)
-        return given
+        return quietly(work)
 
-    yield from prove(trial, DECOMPOSES, "the decomposed program", _ADVICE, answers)
+    yield from prove(trial, DECOMPOSES, "the decomposed program", _ADVICE, lower)
 
 
-STAGE = Stage(run, rules=(DECOMPOSES,), after=("parity",), asked=lambda case, options: "decompose" in options.lower)
+STAGE = Stage(
+    run, rules=(DECOMPOSES,), after=("parity",), asked=lambda trial: "decompose" in trial.options.lower, opt_in="lower"
+)

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 
 import torch
 
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.detectors.adapter_merge_flags import aligned, lying_flags
 from pytest_exportready.analysis.execution.detectors.ambient_reads import INPUTS_ONLY, outside_reads
 from pytest_exportready.analysis.execution.detectors.rng_location import random_line
-from pytest_exportready.analysis.execution.eager_reference import Call
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.input_variants import variations
 from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.analysis.execution.trial import EagerFailed, Observation, Trial
 from pytest_exportready.analysis.module.patched_forward import replaced_forwards
 from pytest_exportready.analysis.module.snapshot import Change
 from pytest_exportready.analysis.source.bytecode import place_of_write
@@ -22,7 +23,7 @@ from pytest_exportready.analysis.source.user_frames import user_place
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import few
-from pytest_exportready.stages._stage import Stage, Trial
+from pytest_exportready.stages._stage import Stage
 
 RUNS = Rule(
     "ER110",
@@ -38,7 +39,7 @@ REPEATS = Rule(
 )
 STATELESS = Rule(
     "ER112",
-    "eager_keeps_no_state",
+    "eager_is_stateless",
     "In eval mode an answer must not depend on what was asked before. A Python counter, a re-assigned buffer or a"
     " running statistic that is also updated in eval is frozen at one value, or dropped, by torch.export. A "
     "module that is meant to have state (a cache) says so with ExportCase(allow_mutation=True, "
@@ -61,13 +62,13 @@ NUMBERS = Rule(
 _MUCH_LATER = 10**6  # calls
 
 
-def run(trial: Trial) -> Iterator[Finding]:
-    case, truth = trial.case, trial.truth
+def run(trial: Trial) -> Iterator[Observation]:
+    case, reference = trial.case, trial.reference
     call = (case.args, case.kwargs)
     try:
-        (first, second), changes = truth.observe([call, call])
+        (first, second), changes = reference.observe([call, call])
     except Exception as error:
-        truth.error = error
+        yield EagerFailed(error)
         file, line = user_place(error)
         message = f"the trained module does not run on the example inputs: {exception_text(error)}"
         yield RUNS.error("", message, "make model.eval()(*args, **kwargs) run first", file=file, line=line)
@@ -79,7 +80,7 @@ def run(trial: Trial) -> Iterator[Finding]:
             f"output{nan[0]}", message, "give example inputs with a finite answer, or mend the training"
         )
     repeated = compare(first, second, Tolerance())
-    trial.facts["eager_bitwise"] = repeated.bitwise
+    yield {"eager_bitwise": repeated.bitwise}
     if not repeated.agree and not nan and not case.allow_mutation:
         yield _unstable(trial, first, changes)
     elif not nan and not case.allow_mutation:
@@ -87,7 +88,7 @@ def run(trial: Trial) -> Iterator[Finding]:
         yield from _remembering(trial, changes)
     if case.golden is not None:
         against = compare(*aligned(case.golden, first), Tolerance(relative=case.golden_tolerance))
-        trial.facts["golden_largest"] = against.largest
+        yield {"golden_largest": against.largest}
         if not against.agree:
             yield GOLDEN.error(
                 _suspects(trial),
@@ -101,7 +102,7 @@ def run(trial: Trial) -> Iterator[Finding]:
 def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
     """Told apart by starting again: the same first answer means state, another one means randomness."""
     call = (trial.case.args, trial.case.kwargs)
-    if compare(first, trial.truth.answer(call), Tolerance()).agree:
+    if compare(first, trial.reference.output(call), Tolerance()).agree:
         names = ", ".join(dict.fromkeys(change.where for change in changes[:5])) or "state outside the module"
         file, line = _written_at(trial, changes)
         return STATELESS.error(
@@ -114,7 +115,7 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
             line=line,
         )
     if _differs_with_one_seed(trial, call):
-        read = next(iter(outside_reads(lambda: trial.truth.answer(call))), None)
+        read = next(iter(outside_reads(lambda: trial.reference.output(call))), None)
         asked = f"forward asks {read.words} at this line" if read else "it depends on what is outside of the module"
         return REPEATS.error(
             "",
@@ -123,7 +124,7 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
             file=read.file if read else "",
             line=read.line if read else 0,
         )
-    file, line = random_line(lambda: trial.truth.answer(call))
+    file, line = random_line(lambda: trial.reference.output(call))
     return REPEATS.error(
         "",
         "two equal calls give different outputs: the eval forward is random"
@@ -137,9 +138,9 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
 def _differs_with_one_seed(trial: Trial, call: Call) -> bool:
     """Whether the answer is another each time, from the same random states of torch, Python and numpy."""
     with global_state_kept():
-        first = trial.truth.answer(call)
+        first = trial.reference.output(call)
     with global_state_kept():
-        second = trial.truth.answer(call)
+        second = trial.reference.output(call)
     return not compare(first, second, Tolerance()).agree
 
 
@@ -151,7 +152,7 @@ def _remembering(trial: Trial, changes: list[Change]) -> Iterator[Finding]:
         return
     for call in variations(example, seed=3):
         try:
-            alone, later = trial.truth.answer(call), trial.truth.sequence([example, call])[1]
+            alone, later = trial.reference.output(call), trial.reference.outputs([example, call])[1]
         except Exception:
             continue
         if not compare(alone, later, Tolerance()).agree:
@@ -174,7 +175,7 @@ def _counting(trial: Trial, first: object, changes: list[Change]) -> Iterator[Fi
         if type(change.now) not in (int, float):
             continue
         try:
-            later = trial.truth.answer_with(change.where, change.now + _MUCH_LATER, call)
+            later = trial.reference.output_with(change.where, change.now + _MUCH_LATER, call)
         except Exception:
             continue  # no number for any value, such as a place in a list
         if not compare(first, later, Tolerance()).agree:
@@ -191,7 +192,7 @@ def _counting(trial: Trial, first: object, changes: list[Change]) -> Iterator[Fi
 
 def _written_at(trial: Trial, changes: list[Change]) -> tuple[str, int]:
     """Where forward assigns the first of ``changes`` that is an attribute of a module."""
-    modules = dict(trial.truth.module.named_modules())
+    modules = dict(trial.reference.module.named_modules())
     for change in changes:
         owner, _, attribute = change.where.rpartition(".")
         if owner in modules and (place := place_of_write(type(modules[owner]), attribute))[0]:
@@ -201,7 +202,7 @@ def _written_at(trial: Trial, changes: list[Change]) -> tuple[str, int]:
 
 def _suspects(trial: Trial) -> str:
     """What may have changed the answer: a flag of adapters that lies, forwards that were replaced or decorated."""
-    module = trial.truth.module
+    module = trial.reference.module
     lying = lying_flags(module, (trial.case.args, trial.case.kwargs), trial.case.golden, trial.case.golden_tolerance)
     narrowed = [
         f"{name} ({tensor.dtype}, {shipped.dtype} in the checkpoint)"
@@ -216,4 +217,10 @@ def _has_nan(leaf: torch.Tensor) -> bool:
     return bool((leaf.is_floating_point() or leaf.is_complex()) and leaf.isnan().any())
 
 
-STAGE = Stage(run, rules=(RUNS, REPEATS, STATELESS, GOLDEN, NUMBERS), every_mode=False, every_rank=True)
+STAGE = Stage(
+    run,
+    rules=(RUNS, REPEATS, STATELESS, GOLDEN, NUMBERS),
+    follows=("ranks",),
+    every_mode=False,
+    every_rank=True,
+)

@@ -17,12 +17,13 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.torch_internals.programs import bound_sizes, without_bound
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.stages._lowering import Leaves, LoweringFailed, apart, prove, quietly
-from pytest_exportready.stages._stage import Lacking, Stage, StageInfrastructure, Trial
+from pytest_exportready.stages._lowering import Leaves, Lowered, LoweringFailed, apart, prove, quietly
+from pytest_exportready.stages._stage import MissingTool, Stage, StageInfrastructure
 
 CONVERTS = Rule(
     "ER673",
@@ -38,9 +39,9 @@ _ADVICE = (
 )
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     if find_spec("executorch") is None:
-        raise Lacking("no executorch: pip install 'pytest-exportready[executorch]'")
+        raise MissingTool("no executorch: pip install 'pytest-exportready[executorch]'")
     program = trial.program
     assert program is not None
     example: Call = (trial.case.args, dict(trial.case.kwargs))
@@ -61,7 +62,7 @@ def run(trial: Trial) -> Iterator[Finding]:
             "Fix: pip install --upgrade 'pytest-exportready[executorch]', with the torch that it was built for"
         ) from error
 
-    def answers(calls: list[Call]) -> list[Leaves]:
+    def lower(calls: list[Call]) -> Lowered:
         path, given = folder / "model.pte", folder / "answers.pt"
 
         def work() -> None:
@@ -69,13 +70,11 @@ def run(trial: Trial) -> Iterator[Finding]:
             torch.save(_run(path, calls), given)
 
         apart(work)
-        trial.facts["bytes"] = path.stat().st_size
-        answers: list[Leaves] = torch.load(given, weights_only=True)
-        return answers
+        return Lowered(torch.load(given, weights_only=True), {"bytes": path.stat().st_size})
 
     with tempfile.TemporaryDirectory(prefix="exportready-") as made:
         folder = Path(made)
-        yield from prove(trial, CONVERTS, "the program in ExecuTorch", _ADVICE, answers)
+        yield from prove(trial, CONVERTS, "the program in ExecuTorch", _ADVICE, lower)
     yield from _unbounded(program, example)
 
 
@@ -146,4 +145,6 @@ def _run(path: Path, calls: list[Call]) -> list[Leaves]:
     return answers
 
 
-STAGE = Stage(run, rules=(CONVERTS,), after=("parity",), asked=lambda case, options: "executorch" in options.lower)
+STAGE = Stage(
+    run, rules=(CONVERTS,), after=("parity",), asked=lambda trial: "executorch" in trial.options.lower, opt_in="lower"
+)

@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from pytest_exportready.analysis.execution.detectors.unregistered_parameters import foreign_parameters
 from pytest_exportready.analysis.execution.dynamic_shapes import by_name, declared, dynamic_shapes, name_arguments
 from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.execution.trial import Exported, Observation, Trial
 from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules
 from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.analysis.program.constant_weights import FrozenWeight, foreign_weights, frozen_weights
@@ -23,11 +24,15 @@ from pytest_exportready.analysis.torch_internals.tensors import is_fake
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
+from pytest_exportready.checks import all_checks
 from pytest_exportready.checks._check import Subject
-from pytest_exportready.diagnosis._diagnosis import Failure, diagnose
+from pytest_exportready.checks._inspection import inspect_program
+from pytest_exportready.diagnosis import diagnose
+from pytest_exportready.diagnosis._diagnosis import Failure
 from pytest_exportready.diagnosis.reproduce.verified import reproduced
 from pytest_exportready.prepare import prepare
-from pytest_exportready.stages._stage import SkipStage, Stage, StageInfrastructure, Trial
+from pytest_exportready.stages._source_lines import RULE as SOURCE, other_lines
+from pytest_exportready.stages._stage import SkipStage, Stage, StageInfrastructure
 
 TRACES = Rule(
     "ER120",
@@ -43,14 +48,14 @@ FAKE_CONSTANT = Rule(
 )
 WEIGHTS = Rule(
     "ER123",
-    "weights_stay_weights",
+    "weights_not_constants",
     "A parameter that forward reaches through a plain list, dict or attribute is no weight for the program but an"
     " anonymous constant: loading new weights by name changes nothing. A layer in a plain list is unknown to "
     "parameters() besides: it was never trained nor saved.",
 )
 UNREAD = Rule(
     "ER143",
-    "state_is_read",
+    "no_unused_state",
     "Parameters and buffers that the program keeps in its state dict and never reads: a head for training only, a "
     "layer that was left out. They cost memory; nothing else is wrong with them.",
 )
@@ -61,7 +66,7 @@ SPEC = Rule(
 )
 NAMES = Rule(
     "ER125",
-    "names_are_python",
+    "names_are_identifiers",
     "torch writes Python code of an exported program, in which nothing can have the name of a keyword, or one with a "
     "quote: add_module and ModuleDict take such names, and the program that holds them can never run.",
 )
@@ -74,9 +79,19 @@ AUTOCAST = Rule(
 )
 
 
-def run(trial: Trial) -> Iterator[Finding]:
-    if trial.truth.error is not None:
+def run(trial: Trial) -> Iterator[Observation]:
+    if trial.eager_error is not None:
         raise SkipStage("the trained module itself does not run")
+    yield from _export(trial)
+    yield from trial.on_export(trial)
+    if trial.program is not None:
+        subject = Subject.of(trial.case, trial.options)
+        yield from inspect_program(all_checks(), trial.program, subject, trial.failed_checks)
+    if trial.mode == trial.options.modes[0]:
+        yield from other_lines(trial)
+
+
+def _export(trial: Trial) -> Iterator[Observation]:
     case = trial.case
     around = [kind for kind in _device_types(case.model) if torch.is_autocast_enabled(kind)]
     if around:
@@ -93,16 +108,16 @@ def run(trial: Trial) -> Iterator[Finding]:
         raise (StageInfrastructure if "ER318" in trial.options.ignore else SkipStage)(why)  # unproved is never ready
     subject = Subject(model=case.model)
     with preserved(case.model):
-        trial.prepared = prepare(subject)
+        prepared = tuple(prepare(subject))
         with preserved(subject.model) as clean:
             try:
-                program = _export(trial, subject.model)
+                program, seconds = _exported(trial, subject.model)
             except CaseError as error:
+                yield Exported(prepared=prepared)
                 yield SPEC.error("", str(error), "declare dynamic only dimensions that the example inputs have")
                 return
             except Exception as error:
-                trial.error = error
-                trial.reproducer = reproduced(trial, subject.model, error)
+                yield Exported(None, error, prepared, reproduced(trial, subject.model, error))
                 yield diagnose(Failure(error, subject.model, trial))
                 return
             left = [change.where for change in clean.changes() if _holds_fake(change.now)]
@@ -110,8 +125,8 @@ def run(trial: Trial) -> Iterator[Finding]:
             if _could_be_weights(program, {weight.constant for weight in frozen}):
                 frozen += foreign_weights(program, foreign_parameters(subject.model, (case.args, case.kwargs)))
         _own_storage(program)
-    trial.program = program
-    trial.facts["nodes"] = len(program.graph.nodes)
+    yield Exported(program, prepared=prepared)
+    yield {"seconds": seconds, "nodes": len(program.graph.nodes)}
     if left:
         yield TRACES.warning(
             left[0],
@@ -169,8 +184,9 @@ def _frozen(weights: list[FrozenWeight], program: ExportedProgram) -> Iterator[F
         )
 
 
-def _export(trial: Trial, module: torch.nn.Module) -> ExportedProgram:
-    call = (trial.case.args, dict(trial.case.kwargs))
+def _exported(trial: Trial, module: torch.nn.Module) -> tuple[ExportedProgram, float]:
+    """Return the program, and the seconds that torch.export took."""
+    call = trial.call
     shapes = dynamic_shapes(module, call, trial.options)
     if shapes is not None:
         shapes = by_name(module, call, shapes)
@@ -178,9 +194,9 @@ def _export(trial: Trial, module: torch.nn.Module) -> ExportedProgram:
     args, kwargs = distinct(call)
     started = time.perf_counter()
     program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=trial.mode == "strict")
-    trial.facts["seconds"] = round(time.perf_counter() - started, 3)
+    seconds = round(time.perf_counter() - started, 3)
     declared(module, call, shapes)  # strict export passes over a dimension that an input has not
-    return program
+    return program, seconds
 
 
 def _holds_fake(value: Any) -> bool:
@@ -226,4 +242,9 @@ def _device_types(model: nn.Module) -> list[str]:
     return sorted({"cpu", *(parameter.device.type for parameter in model.parameters())} - {"meta"})
 
 
-STAGE = Stage(run, rules=(TRACES, FAKE_CONSTANT, WEIGHTS, UNREAD, SPEC, NAMES, AUTOCAST), every_rank=True)
+STAGE = Stage(
+    run,
+    rules=(TRACES, FAKE_CONSTANT, WEIGHTS, UNREAD, SPEC, NAMES, AUTOCAST, SOURCE),
+    follows=("eager",),
+    every_rank=True,
+)

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.detectors.operator_effects import operator_name
 from pytest_exportready.analysis.execution.global_state import global_state_kept
-from pytest_exportready.analysis.execution.gradients import Gradients, gradients
+from pytest_exportready.analysis.execution.gradients import Gradients, eager_gradients, gradients
+from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.nodes import calls, source
 from pytest_exportready.analysis.source.operator_registration import autograd
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import counted, few
-from pytest_exportready.stages._stage import SkipStage, Stage, Trial
+from pytest_exportready.stages._stage import SkipStage, Stage
 
 AGREE = Rule(
     "ER511",
@@ -34,12 +35,12 @@ _RELATIVE = 1e-3  # of the rms of a gradient: wrong formulas are off by more, su
 _RELATIVE_HALF = 0.1
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     case = trial.case
     assert trial.program is not None
     call = (case.args, case.kwargs)
     try:
-        expected = trial.truth.gradients(call, case.loss)
+        expected = eager_gradients(trial.reference, call, case.loss)
     except Exception as error:
         unregistered = _UNREGISTERED.search(str(error))
         if unregistered:
@@ -67,7 +68,7 @@ def _without_backward(trial: Trial, name: str) -> Finding:
     return RUN.error(operator, message, fix, file=file, line=line)
 
 
-def _compare(trial: Trial, expected: Gradients, given: Gradients) -> Iterator[Finding]:
+def _compare(trial: Trial, expected: Gradients, given: Gradients) -> Iterator[Observation]:
     half = any(grad.dtype.itemsize <= 2 for grad in expected.by_name.values())
     tolerance = Tolerance(relative=_RELATIVE_HALF if half else _RELATIVE)
     lost = [name for name in expected.by_name if name not in given.by_name and expected.by_name[name].any()]
@@ -77,7 +78,7 @@ def _compare(trial: Trial, expected: Gradients, given: Gradients) -> Iterator[Fi
             result = compare(gradient, given.by_name[name], tolerance)
             if not result.agree:
                 unlike[name] = result.largest
-    trial.facts["gradients"] = len(expected.by_name)
+    yield {"gradients": len(expected.by_name)}
     places = [f"{name} at {file}:{line}" if file else name for name, file, line in expected.functions]
     through = f", through {few(places)}, whose own backward the export dropped" if places else ""
     file, line = next(((file, line) for _, file, line in expected.functions), ("", 0))
@@ -102,4 +103,4 @@ def _registration(expected: Gradients) -> str:
     )
 
 
-STAGE = Stage(run, rules=(AGREE, RUN), after=("export",), asked=lambda case, options: case.trainable)
+STAGE = Stage(run, rules=(AGREE, RUN), after=("export",), asked=lambda trial: trial.case.trainable)

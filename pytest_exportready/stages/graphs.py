@@ -7,16 +7,17 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 
+from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint, graph_steps
 from pytest_exportready.analysis.ranks.check_ranks import several_ranks
 from pytest_exportready.analysis.ranks.exchange import AbsentRanks, exchange
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
-from pytest_exportready.stages._stage import SkipStage, Stage, Trial
+from pytest_exportready.stages._stage import SkipStage, Stage
 
 SAME = Rule(
     "ER803",
-    "ranks_export_alike",
+    "rank_graphs_match",
     "Every rank must export the same program: operators, arguments, shapes, names, constants. Prints of the graphs "
     "are compared, and the first node that differs is named. A rank, an environment variable or a file that forward "
     "reads makes what ships depend on which rank exports; collectives in unlike programs hang.",
@@ -26,14 +27,14 @@ _PATIENCE = 120.0  # seconds, once all have met: a large export is walked
 _Steps = list[list[str]]  # of each node its digest and words
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     assert trial.program is not None
-    if not trial.together:
+    if "ranks" not in trial.results or trial.results["ranks"].outcome != "passed":
         raise SkipStage("the ranks are not compared")
     try:
         mine = graph_fingerprint(trial.program).encode()
-        prints = [told.decode() for told in exchange("graph", mine, seconds=trial.together)]
-        trial.facts |= {"ranks": len(prints), "graphs": len(set(prints))}
+        prints = [told.decode() for told in exchange("graph", mine, seconds=trial.rank_timeout)]
+        yield {"ranks": len(prints), "graphs": len(set(prints))}
         if len(set(prints)) > 1:
             steps = json.dumps([[step.digest[:16], step.words] for step in graph_steps(trial.program)])
             every = [json.loads(told) for told in exchange("graph steps", steps.encode(), seconds=_PATIENCE)]
@@ -63,4 +64,6 @@ def first_difference(one: _Steps, other: _Steps) -> tuple[str, str] | None:
     return next(((mine[1], theirs[1]) for mine, theirs in pairs if mine[0] != theirs[0]), None)
 
 
-STAGE = Stage(run, rules=(SAME,), after=("export",), every_rank=True, asked=lambda case, options: several_ranks())
+STAGE = Stage(
+    run, rules=(SAME,), after=("export",), follows=("ranks",), every_rank=True, asked=lambda trial: several_ranks()
+)

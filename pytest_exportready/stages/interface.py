@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.detectors.aliasing import (
     HandedOver,
@@ -16,31 +17,31 @@ from pytest_exportready.analysis.execution.detectors.aliasing import (
     input_leaves,
     memory,
 )
-from pytest_exportready.analysis.execution.eager_reference import Call
 from pytest_exportready.analysis.execution.input_variants import variations
 from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.analysis.module.snapshot import equal_bits
 from pytest_exportready.analysis.program.constant_outputs import outputs_without_inputs
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
-from pytest_exportready.stages._stage import Stage, Trial
+from pytest_exportready.stages._stage import Stage
 
 WRITES = Rule(
     "ER151",
-    "inputs_stay",
+    "inputs_not_mutated",
     "forward writes what it is given: the caller's tensor is another one after the call, and the second call with it "
     "gives another answer. A program does the same, or it does not; inputs that share memory are no longer what the "
     "module saw.",
 )
 OUTPUTS = Rule(
     "ER152",
-    "outputs_stay",
+    "outputs_not_overwritten",
     "An output is memory that the module keeps, and the next call overwrites it: an answer that is still held changes. "
     "A cache is meant to; say so with ExportCase(allow_mutation=True, stateful_calls=True).",
 )
 ORDER = Rule(
     "ER153",
-    "inputs_go_by_name",
+    "keyword_order_irrelevant",
     "Keyword inputs, and entries of dicts, that are given in another order than in the example must mean the same to "
     "the program as to the module, or be refused; they must never be taken for one another.",
 )
@@ -55,7 +56,7 @@ CONSTANT = Rule(
 def run(trial: Trial) -> Iterator[Finding]:
     call: Call = (trial.case.args, dict(trial.case.kwargs))
     other = next(_accepted(trial, call), None)
-    handed = hand_over(trial.truth.module, call, other)
+    handed = hand_over(trial.reference.module, call, other)
     yield from _writes(trial, call, handed)
     yield from _outputs(trial, handed)
     yield from _order(trial, call)
@@ -67,7 +68,7 @@ def _accepted(trial: Trial, call: Call) -> Iterator[Call]:
     yield from ((tuple(args), dict(kwargs)) for args, kwargs in trial.case.more_inputs)
     for fresh in variations(call, seed=4):
         try:
-            trial.truth.answer(fresh)
+            trial.reference.output(fresh)
         except Exception:
             continue
         yield fresh
@@ -119,10 +120,10 @@ def _shared_and_read(trial: Trial, call: Call, written: list[str]) -> tuple[str,
     if not pairs:
         return None
     try:
-        sharing = answer_sharing(trial.truth.module, call)
+        sharing = answer_sharing(trial.reference.module, call)
     except Exception:  # inputs that cannot be copied so
         return None
-    return None if compare(trial.truth.answer(call), sharing, Tolerance()).agree else pairs[0]
+    return None if compare(trial.reference.output(call), sharing, Tolerance()).agree else pairs[0]
 
 
 def _outputs(trial: Trial, handed: HandedOver) -> Iterator[Finding]:
@@ -146,13 +147,13 @@ def _order(trial: Trial, call: Call) -> Iterator[Finding]:
     if [path for path, _ in input_leaves(call)] == [path for path, _ in input_leaves(turned)]:
         return
     try:
-        expected = trial.truth.answer(turned)
-        given = trial.running.sequence([turned])[0]
+        expected = trial.reference.output(turned)
+        given = trial.running.outputs([turned])[0]
     except Exception:  # refused by the one or the other
         return
     if compare(expected, given, Tolerance()).agree:
         return
-    if compare(trial.truth.answer(call), given, Tolerance()).agree:
+    if compare(trial.reference.output(call), given, Tolerance()).agree:
         yield ORDER.warning(
             "kwargs",
             "the answer of the module depends on the order in which its inputs are named; the program takes them in "
@@ -176,7 +177,7 @@ def _turned(given: Any) -> Any:
 
 def _constants(trial: Trial, call: Call) -> Iterator[Finding]:
     assert trial.program is not None
-    leaves = named_leaves(trial.truth.answer(call))
+    leaves = named_leaves(trial.reference.output(call))
     fixed, tensors = outputs_without_inputs(trial.program)
     names = [f"output{leaves[at][0]}" for at in fixed if at < len(leaves)]
     if names and len(names) < tensors:

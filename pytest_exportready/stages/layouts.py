@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from pytest_exportready.analysis.execution.compare import compare
 from pytest_exportready.analysis.execution.pytree import distinct, flatten, map_tensors
+from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.module.snapshot import preserved
-from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.stages._stage import SkipStage, Stage, Trial
-from pytest_exportready.stages.parity import tolerance_of
+from pytest_exportready.case.finding import Rule
+from pytest_exportready.stages._stage import SkipStage, Stage
 
 AGREES = Rule(
     "ER606",
@@ -24,7 +24,7 @@ AGREES = Rule(
 )
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     assert trial.program is not None
     if trial.case.stateful_calls:
         raise SkipStage("the module has state: its calls are compared as one sequence")
@@ -36,12 +36,12 @@ def run(trial: Trial) -> Iterator[Finding]:
         if [leaf.stride() for leaf in _tensors(map_tensors(laid_out, call))] == strides:
             continue
         try:
-            expected = _answer(trial.truth.module, laid_out, call)
+            expected = _answer(trial.reference.module, laid_out, call)
             actual = _answer(program, laid_out, call)
         except Exception:
             continue  # refused, by the module or by the program
         compared.append(name)
-        result = compare(expected, actual, tolerance_of(trial))
+        result = compare(expected, actual, trial.tolerance)
         if not result.agree:
             yield AGREES.error(
                 "",
@@ -49,7 +49,7 @@ def run(trial: Trial) -> Iterator[Finding]:
                 f"{result.where}: {result.problem}",
                 "begin forward with x = x.contiguous(), and do not ask for stride() or is_contiguous() in it",
             )
-    trial.facts["layouts"] = compared
+    yield {"layouts": compared}
 
 
 def channels_last(tensor: Tensor) -> Tensor:

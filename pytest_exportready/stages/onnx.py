@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import flatten
-from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.case.finding import Rule
 from pytest_exportready.case.wording import counted
-from pytest_exportready.stages._lowering import Leaves, LoweringFailed, apart, prove, quietly
-from pytest_exportready.stages._stage import Lacking, SkipStage, Stage, StageInfrastructure, Trial
+from pytest_exportready.stages._lowering import Leaves, Lowered, LoweringFailed, apart, prove, quietly
+from pytest_exportready.stages._stage import MissingTool, SkipStage, Stage, StageInfrastructure
 
 CONVERTS = Rule(
     "ER672",
@@ -32,14 +33,14 @@ _ADVICE = (
 )
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
-        raise Lacking(f"no {', '.join(missing)}: pip install 'pytest-exportready[onnx]'")
+        raise MissingTool(f"no {', '.join(missing)}: pip install 'pytest-exportready[onnx]'")
     program = trial.program
     assert program is not None
     example: Call = (trial.case.args, dict(trial.case.kwargs))
-    wanted = [leaf for leaf in flatten(trial.truth.answer(example))[0] if leaf is not None]  # ONNX has no None
+    wanted = [leaf for leaf in flatten(trial.reference.output(example))[0] if leaf is not None]  # ONNX has no None
     tensors = [leaf for leaf in (*flatten(example)[0], *wanted) if isinstance(leaf, torch.Tensor)]
     if any(tensor.dtype == torch.bfloat16 for tensor in tensors):
         raise SkipStage("ONNX Runtime gives no bfloat16 to Python")
@@ -59,7 +60,7 @@ def run(trial: Trial) -> Iterator[Finding]:
             f"the extra [onnx] is there and cannot be used: {error.reason}. Fix: {fix}"
         ) from error
 
-    def answers(calls: list[Call]) -> list[Leaves]:
+    def lower(calls: list[Call]) -> Lowered:
         path, given = folder / "model.onnx", folder / "answers.pt"
 
         def work() -> None:
@@ -68,16 +69,17 @@ def run(trial: Trial) -> Iterator[Finding]:
             torch.save(_run(path, calls), given)
 
         apart(work)
-        trial.facts["bytes"] = sum(file.stat().st_size for file in folder.glob("model.onnx*"))
+        facts = {"bytes": sum(file.stat().st_size for file in folder.glob("model.onnx*"))}
         devices = [leaf.device if isinstance(leaf, torch.Tensor) else torch.device("cpu") for leaf in wanted]
-        answers: list[Leaves] = torch.load(given, weights_only=True)
-        if any(len(leaves) != len(devices) for leaves in answers):
-            return answers
-        return [[leaf.to(device) for leaf, device in zip(leaves, devices, strict=True)] for leaves in answers]
+        outputs: list[Leaves] = torch.load(given, weights_only=True)
+        if any(len(leaves) != len(devices) for leaves in outputs):
+            return Lowered(outputs, facts)
+        placed = [[leaf.to(device) for leaf, device in zip(leaves, devices, strict=True)] for leaves in outputs]
+        return Lowered(placed, facts)
 
     with tempfile.TemporaryDirectory(prefix="exportready-") as made:
         folder = Path(made)
-        yield from prove(trial, CONVERTS, "the program in ONNX Runtime", _ADVICE, answers)
+        yield from prove(trial, CONVERTS, "the program in ONNX Runtime", _ADVICE, lower)
 
 
 def _run(path: Path, calls: list[Call]) -> list[Leaves]:
@@ -95,4 +97,6 @@ def _run(path: Path, calls: list[Call]) -> list[Leaves]:
     return answers
 
 
-STAGE = Stage(run, rules=(CONVERTS,), after=("parity",), asked=lambda case, options: "onnx" in options.lower)
+STAGE = Stage(
+    run, rules=(CONVERTS,), after=("parity",), asked=lambda trial: "onnx" in trial.options.lower, opt_in="lower"
+)

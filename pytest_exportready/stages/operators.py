@@ -10,13 +10,15 @@ import torch
 
 from pytest_exportready.analysis.execution.detectors.operator_effects import Observed, observe
 from pytest_exportready.analysis.execution.global_state import global_state_kept
+from pytest_exportready.analysis.execution.gradients import eager_gradients
 from pytest_exportready.analysis.execution.pytree import distinct
+from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.nodes import calls, is_users_operator, owner, source
 from pytest_exportready.analysis.source.operator_registration import autograd, fake_kernel, writing
-from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.finding import Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import few
-from pytest_exportready.stages._stage import Stage, Trial
+from pytest_exportready.stages._stage import Stage
 
 SCHEMA = Rule(
     "ER161",
@@ -39,20 +41,20 @@ GRADIENTS = Rule(
 )
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     assert trial.program is not None
     nodes = {node.target: node for node in reversed(list(calls(trial.program))) if is_users_operator(node)}
-    trial.facts["operators"] = len(nodes)
+    yield {"operators": len(nodes)}
     if not nodes:
         return
     call = (trial.case.args, dict(trial.case.kwargs))
     seen: dict[Any, Observed] = {}
     with suppress(Exception):  # a program that does not run is told by the stage parity
-        observe(lambda: trial.running.sequence([call]), seen)
+        observe(lambda: trial.running.outputs([call]), seen)
     trained: dict[Any, Observed] = {}
     if trial.case.trainable:
         with suppress(Exception):  # and gradients that there are not, by the stage gradients
-            observe(lambda: trial.truth.gradients(call, trial.case.loss), trained)
+            observe(lambda: eager_gradients(trial.reference, call, trial.case.loss), trained)
     for operator, observed in seen.items():
         node = nodes.get(operator)
         file, line = source(node) if node is not None else ("", 0)

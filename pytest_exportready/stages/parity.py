@@ -5,25 +5,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
-from math import inf, isfinite
 from typing import Any
 
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.execution.compare import Comparison, Tolerance, compare
+from pytest_exportready.analysis.execution.call import Call
+from pytest_exportready.analysis.execution.compare import Comparison, Tolerance, compare, summary
 from pytest_exportready.analysis.execution.detectors.ambient_reads import INPUTS_ONLY, outside_reads
 from pytest_exportready.analysis.execution.detectors.baked_constants import baked_at
-from pytest_exportready.analysis.execution.eager_reference import Call
-from pytest_exportready.analysis.execution.float64_reference import no_further_from_float64
+from pytest_exportready.analysis.execution.float64_reference import compare_by_float64
 from pytest_exportready.analysis.execution.input_variants import variations
+from pytest_exportready.analysis.execution.perturbed_weights import perturbed_outputs
 from pytest_exportready.analysis.execution.pytree import flatten, map_tensors
+from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.nodes import operator_name, owner, source
 from pytest_exportready.analysis.source.user_frames import user_place
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.stages._stage import Stage, Trial
+from pytest_exportready.stages._stage import Stage
 
 AGREES = Rule(
     "ER501",
@@ -60,13 +60,13 @@ _UNFIXED = (
 )
 
 
-def run(trial: Trial) -> Iterator[Finding]:
-    tolerance = tolerance_of(trial)
+def run(trial: Trial) -> Iterator[Observation]:
+    tolerance = trial.tolerance
     results: list[Comparison] = []
-    answers: list[Any] = []  # the truth's answers, that to the example first
+    answers: list[Any] = []  # the reference's answers, that to the example first
     for what, calls in _sequences(trial):
         try:
-            expected = trial.truth.sequence(calls)
+            expected = trial.reference.outputs(calls)
         except Exception as error:
             yield _eager_fails(what, error)
             continue
@@ -79,29 +79,11 @@ def run(trial: Trial) -> Iterator[Finding]:
         if fresh is not None and not trial.case.stateful_calls:
             answers.append(answer)
             yield from _compare(trial, "fresh random inputs", [fresh], [answer], tolerance, results)
-    trial.facts |= summary(results)
+    yield summary(results)
     if answers and results and all(r.agree for r in results):
         empty = _vacuous(trial, answers, lambda expected, answer: _accepts(results, expected, answer, tolerance))
         if empty is not None:
             yield _softened(empty) if _agrees_when_shaken(trial, tolerance) else empty
-
-
-def tolerance_of(trial: Trial) -> Tolerance:
-    return Tolerance(trial.options.rtol, trial.options.atol)
-
-
-def summary(results: list[Comparison]) -> dict[str, Any]:
-    """Facts for the report: how many comparisons, all of them bitwise, largest error over the output's rms, smallest
-    signal-to-error ratio in decibel (None where it is without bound) and cosine."""
-    worst = max((r.largest for r in results), default=0.0)
-    decibel = min((r.decibel for r in results), default=inf)
-    return {
-        "compared": len(results),
-        "bitwise": all(r.bitwise for r in results),
-        "largest": worst if isfinite(worst) else None,
-        "decibel": round(decibel, 1) if isfinite(decibel) else None,
-        "cosine": min((r.cosine for r in results), default=1.0),
-    }
 
 
 def _sequences(trial: Trial) -> Iterator[tuple[str, list[Call]]]:
@@ -122,7 +104,7 @@ def another(trial: Trial, example: Call) -> tuple[Call | None, Any]:
     none."""
     for call in variations(example, seed=1):
         try:
-            answer = trial.truth.answer(call)
+            answer = trial.reference.output(call)
         except Exception:
             continue
         if not has_nan(answer):
@@ -144,7 +126,7 @@ def _compare(
     results: list[Comparison],
 ) -> Generator[Finding, None, bool]:
     try:
-        given = trial.running.sequence(calls)
+        given = trial.running.outputs(calls)
     except Exception as error:
         failed = trial.running.failing(calls)
         file, line = source(failed) if failed is not None else user_place(error)
@@ -160,18 +142,14 @@ def _compare(
         )
         return True
     for number, (expected, actual) in enumerate(zip(answers, given, strict=True)):
-        result = compare(expected, actual, tolerance)
-        if not result.agree and tolerance == Tolerance():
-            near = no_further_from_float64(trial.truth.module, calls[: number + 1], expected, actual)
-            result = replace(result, agree=True, where="", problem="") if near else result
-            trial.facts["judged_by_float64"] = trial.facts.get("judged_by_float64", 0) + near
+        result = compare_by_float64(trial.reference.module, calls[: number + 1], expected, actual, tolerance)
         results.append(result)
         if not result.agree:
             call = f", call {number + 1} of {len(calls)}" if len(calls) > 1 else ""
             example = (trial.case.args, trial.case.kwargs)
-            baked = baked_at(trial.truth.module, example, calls[number], strict=trial.mode == "strict")
+            baked = baked_at(trial.reference.module, example, calls[number], strict=trial.mode == "strict")
             why, (file, line), fix = (*baked, _KEPT) if baked else ("", ("", 0), _advice(trial))
-            asked = None if baked else next(iter(outside_reads(lambda: trial.truth.sequence(calls))), None)
+            asked = None if baked else next(iter(outside_reads(lambda: trial.reference.outputs(calls))), None)
             if asked is not None:
                 why, (file, line), fix = f"forward asks {asked.words}", (asked.file, asked.line), INPUTS_ONLY
             yield AGREES.error(
@@ -189,7 +167,7 @@ def _compare(
 def _advice(trial: Trial) -> str:
     nested = [
         name
-        for name, module in trial.truth.module.named_modules()
+        for name, module in trial.reference.module.named_modules()
         if isinstance(module, nn.TransformerEncoder) and module.enable_nested_tensor
     ]
     if nested:
@@ -232,10 +210,10 @@ def _agrees_when_shaken(trial: Trial, tolerance: Tolerance) -> bool:
     if other is None or trial.case.stateful_calls or tolerance != Tolerance():
         return False
     try:
-        state, expected = trial.truth.shaken([example, other])
+        state, expected = perturbed_outputs(trial.reference, [example, other])
         results = [
             compare(a, b, tolerance)
-            for a, b in zip(expected, trial.running.sequence([example, other], state), strict=True)
+            for a, b in zip(expected, trial.running.outputs([example, other], state), strict=True)
         ]
     except Exception:
         return False
@@ -258,7 +236,7 @@ def _other_answers(trial: Trial, known: list[Any]) -> Iterator[Any]:
     more = [(tuple(args), kwargs) for args, kwargs in trial.case.more_inputs if trial.case.stateful_calls]
     for call in [*more, *variations((trial.case.args, trial.case.kwargs), seed=2)]:
         try:
-            answer = trial.truth.answer(call)
+            answer = trial.reference.output(call)
         except Exception:
             continue
         yield answer

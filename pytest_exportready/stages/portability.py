@@ -14,16 +14,17 @@ from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.detectors.device_branches import Branch, branches
 from pytest_exportready.analysis.execution.detectors.hardcoded_devices import home, is_at
 from pytest_exportready.analysis.execution.run_on_device import answer_on, is_there
+from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.autocast import enabled_regions
 from pytest_exportready.analysis.program.nodes import owner, source
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.stages._stage import SkipStage, Stage, Trial
+from pytest_exportready.stages._stage import SkipStage, Stage
 from pytest_exportready.transforms.devices import DeviceBaked, purify_devices
 
 SAME_WAY = Rule(
     "ER650",
-    "forward_takes_one_way",
+    "no_device_branches",
     "Forward must do the same on every device: `if x.is_cuda:`, `x.device.type == ...`, `x.get_device()` and "
     "`torch.cuda.is_available()` are answered once, at the export, and the program keeps the way taken here. The "
     "module is run again where it is, told that its tensors are on the target_device, and the runs are compared. An "
@@ -32,7 +33,7 @@ SAME_WAY = Rule(
 )
 MOVES = Rule(
     "ER651",
-    "program_moves",
+    "program_is_device_independent",
     "The exported program can be freed of the device that torch.export wrote into it "
     "(`pytest_exportready.purify_devices`), so that one .pt2 runs here and on the target_device. A warning names the "
     "node that holds a device which no input can give. Where the target_device is there, the freed program runs on it "
@@ -42,19 +43,19 @@ _ELSEWHERE = Tolerance(relative=1e-3)  # kernels of another device add in anothe
 _FIX = "write one way for every device, or export on {target}, where the program will run"
 
 
-def run(trial: Trial) -> Iterator[Finding]:
-    own, target = home(trial.truth.module), torch.device(str(trial.case.target_device))
+def run(trial: Trial) -> Iterator[Observation]:
+    own, target = home(trial.reference.module), torch.device(str(trial.case.target_device))
     if is_at(own, target):
         raise SkipStage(f"the model is on {own}, which is where it is to run")
-    found = branches(trial.truth.module, (trial.case.args, trial.case.kwargs), own, target)
-    trial.facts["branches"] = len(found)
+    found = branches(trial.reference.module, (trial.case.args, trial.case.kwargs), own, target)
+    yield {"branches": len(found)}
     for branch in found:
         yield _told(branch, own, target)
     if not found:
         yield from _moved(trial, target)
 
 
-def _moved(trial: Trial, target: torch.device) -> Iterator[Finding]:
+def _moved(trial: Trial, target: torch.device) -> Iterator[Observation]:
     assert trial.program is not None
     try:
         freed = purify_devices(trial.program)
@@ -63,7 +64,7 @@ def _moved(trial: Trial, target: torch.device) -> Iterator[Finding]:
             file, line = source(baked.node)
             yield MOVES.warning(owner(baked.node), baked.what, baked.fix, file=file, line=line)
         return
-    trial.facts["ran_there"] = is_there(target)
+    yield {"ran_there": is_there(target)}
     if not is_there(target):
         return
     call = trial.case.args, trial.case.kwargs
@@ -73,7 +74,7 @@ def _moved(trial: Trial, target: torch.device) -> Iterator[Finding]:
         fix = "export on that device, and look at what forward does there"
         yield MOVES.error("", f"the program does not run on {target}: {exception_text(error)}", fix)
         return
-    compared = compare(trial.truth.answer(call), given, _ELSEWHERE)
+    compared = compare(trial.reference.output(call), given, _ELSEWHERE)
     if not compared.agree:
         message = f"on {target} the program gives something else than the module here: {compared.problem}"
         yield MOVES.error(compared.where, message, "look for operators that differ between devices")
@@ -98,5 +99,5 @@ STAGE = Stage(
     rules=(SAME_WAY, MOVES),
     after=("eager", "export"),
     every_mode=False,
-    asked=lambda case, options: case.target_device is not None,
+    asked=lambda trial: trial.case.target_device is not None,
 )

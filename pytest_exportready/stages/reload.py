@@ -11,17 +11,17 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.analysis.execution.compare import compare
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
+from pytest_exportready.analysis.execution.compare import compare, summary
 from pytest_exportready.analysis.execution.pytree import classes_of, distinct, flatten, named_leaves
+from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.module.wrappers import inner_wrappers
 from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong, in_child
 from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
 from pytest_exportready.analysis.processes.warm_up import rehearse
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import plain, without_tensors
-from pytest_exportready.stages._stage import Stage, StageInfrastructure, Trial
-from pytest_exportready.stages.parity import summary, tolerance_of
+from pytest_exportready.stages._stage import Stage, StageInfrastructure
 
 SAVES = Rule(
     "ER701",
@@ -50,13 +50,13 @@ SECONDS = 300.0  # for saving, and for loading and running
 _NO_ROOM = re.compile(r"^(OSError|MemoryError|PermissionError)|PytorchStreamWriter failed|No space left")
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     LOADER.ensure_started()
     with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
         yield from _reload(trial, Path(folder))
 
 
-def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
+def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
     program = trial.program
     assert program is not None
     path = folder / "program.pt2"
@@ -70,9 +70,9 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
             raise StageInfrastructure(f"the program cannot be written: {text}") from error
         yield SAVES.error("", f"torch.export.save failed: {text}", _fix_of_saving(text))
         return
-    trial.facts["bytes"] = path.stat().st_size
-    missing = sorted(set(trial.truth.module.state_dict()) - set(program.state_dict))
-    if missing and not inner_wrappers(trial.truth.module):  # those are a finding already, and the program has none
+    yield {"bytes": path.stat().st_size}
+    missing = sorted(set(trial.reference.module.state_dict()) - set(program.state_dict))
+    if missing and not inner_wrappers(trial.reference.module):  # those are a finding already, and the program has none
         yield _names(missing, "the program's state dict lacks names of the module's")
     call: Call = (trial.case.args, dict(trial.case.kwargs))
     calls = [call] if not trial.case.stateful_calls else [call, *((tuple(a), k) for a, k in trial.case.more_inputs)]
@@ -84,8 +84,8 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
         yield _names(lost, "names differ after saving and loading")
     loaded = torch.load(folder / "outputs.pt", weights_only=True)
     results = []
-    for expected, actual in zip(trial.truth.sequence(calls), loaded, strict=True):
-        results.append(compare(flatten(expected)[0], actual, tolerance_of(trial)))
+    for expected, actual in zip(trial.reference.outputs(calls), loaded, strict=True):
+        results.append(compare(flatten(expected)[0], actual, trial.tolerance))
         if not results[-1].agree:
             yield AGREES.error(
                 results[-1].where,
@@ -93,7 +93,7 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Finding]:
                 "look for constants and buffers that do not survive torch.export.save (views, subclasses, caches)",
             )
             break
-    trial.facts |= summary(results)
+    yield summary(results)
 
 
 def _fix_of_saving(text: str) -> str:
@@ -105,7 +105,7 @@ def _fix_of_saving(text: str) -> str:
 
 
 def _fix_of_loading(trial: Trial, call: Call) -> str:
-    strings = [path for path, leaf in named_leaves(trial.truth.answer(call)) if isinstance(leaf, str)]
+    strings = [path for path, leaf in named_leaves(trial.reference.output(call)) if isinstance(leaf, str)]
     if strings:
         return f"return no strings (output{strings[0]}): torch.export.load does not read them back"
     return "register its classes and operators in a module that can be imported"
@@ -168,7 +168,7 @@ def _imports(trial: Trial) -> list[list[str]]:
     spec = trial.program.call_spec
     classes = set().union(*(classes_of(s) for s in (spec.in_spec, spec.out_spec) if s is not None))
     owners = _importable(kind.__module__ for kind in classes)
-    both = _importable([*owners, *(type(m).__module__ for m in trial.truth.module.modules())])
+    both = _importable([*owners, *(type(m).__module__ for m in trial.reference.module.modules())])
     return [names for names in ([owners] if owners == both else [owners, both]) if names]
 
 

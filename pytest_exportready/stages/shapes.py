@@ -12,7 +12,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from pytest_exportready.analysis.execution.compare import Comparison, compare
+from pytest_exportready.analysis.execution.call import Call
+from pytest_exportready.analysis.execution.compare import Comparison, compare, summary
 from pytest_exportready.analysis.execution.dynamic_shapes import (
     AUTO,
     UNBOUNDED,
@@ -22,17 +23,17 @@ from pytest_exportready.analysis.execution.dynamic_shapes import (
     dynamic_shapes,
 )
 from pytest_exportready.analysis.execution.dynamic_shapes_source import shapes_text
-from pytest_exportready.analysis.execution.eager_reference import Call
 from pytest_exportready.analysis.execution.input_variants import resized, variations
 from pytest_exportready.analysis.execution.pytree import distinct, flatten
 from pytest_exportready.analysis.execution.resizable_dims import Place, varying
+from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.analysis.source.user_frames import is_users, user_place
 from pytest_exportready.analysis.torch_internals.programs import SizeGuards, program_guards
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.stages._stage import SkipStage, Stage, Trial
-from pytest_exportready.stages.parity import has_nan, summary, tolerance_of
+from pytest_exportready.stages._stage import SkipStage, Stage
+from pytest_exportready.stages.parity import has_nan
 
 SPECIALISED = Rule(
     "ER601",
@@ -74,11 +75,11 @@ _EDGE = re.compile(r"(!= 1|>= 2)\b")  # the same, where it is a bound like any o
 _INDEX = re.compile(r"\[[^\[\]]*\]")
 
 
-def run(trial: Trial) -> Iterator[Finding]:
+def run(trial: Trial) -> Iterator[Observation]:
     assert trial.program is not None
     call: Call = (trial.case.args, dict(trial.case.kwargs))
-    spec = dynamic_shapes(trial.truth.module, call, trial.options)
-    dims = declared(trial.truth.module, call, spec)
+    spec = dynamic_shapes(trial.reference.module, call, trial.options)
+    dims = declared(trial.reference.module, call, spec)
     if not dims:
         raise SkipStage("no dimension is declared dynamic")
     leaves = flatten(call)[0]
@@ -92,7 +93,7 @@ def run(trial: Trial) -> Iterator[Finding]:
     sizes: list[str] = []
     ran = {at: leaves[at[0]].shape[at[1]] for at in symbols}
     if auto:
-        symbols = _tied(symbols, leaves, varying(trial.truth.module, call))
+        symbols = _tied(symbols, leaves, varying(trial.reference.module, call))
     told: set[tuple[str, str]] = set()
     for d, size, changed in _sizes(trial.program, leaves, [d for d in dims if d not in fixed], symbols):
         compared = len(results)
@@ -113,10 +114,10 @@ def run(trial: Trial) -> Iterator[Finding]:
             yield AGREES.warning(dims[0].where, message, "declare dynamic only what can vary")
         yield from _outside(trial, [d for d in dims if d not in fixed], symbols)
     if auto and symbols:
-        written = shapes_text(trial.truth.module, call, trial.program, symbols, ran)
-        trial.facts["dynamic_shapes"] = written
+        written = shapes_text(trial.reference.module, call, trial.program, symbols, ran)
+        yield {"dynamic_shapes": written}
         yield INFERRED.info("", "dynamic sizes, found by running the trained module at other ones", f"write {written}")
-    trial.facts |= {**summary(results), "sizes": sizes[:24]}
+    yield {**summary(results), "sizes": sizes[:24]}
 
 
 def _told(trial: Trial, dim: Dynamic, finding: Finding) -> Finding:
@@ -138,7 +139,7 @@ def _told(trial: Trial, dim: Dynamic, finding: Finding) -> Finding:
 
 def _guards(trial: Trial) -> list[tuple[str, str, list[tuple[str, int]]]]:
     """What a further export, watched, fixes and assumes of sizes; nothing when it fails."""
-    module = trial.truth.module
+    module = trial.reference.module
     call: Call = distinct((trial.case.args, dict(trial.case.kwargs)))
     with SizeGuards() as guards, preserved(module), suppress(Exception):
         spec = by_name(module, call, dynamic_shapes(module, (trial.case.args, trial.case.kwargs), trial.options))
@@ -173,7 +174,7 @@ def _outside(trial: Trial, dims: list[Dynamic], symbols: Mapping[Place, Any]) ->
             if not expression.is_symbol or not 0 < size <= UNBOUNDED or elements > max(_LARGEST, 4 * leaf.numel()):
                 continue
             try:
-                trial.running.sequence([resized(call, _follow(symbols, {expression: size}))])
+                trial.running.outputs([resized(call, _follow(symbols, {expression: size}))])
             except Exception:
                 continue
             bounds = f"{d.smallest} to {d.largest}" if d.largest < UNBOUNDED else f"{d.smallest} and up"
@@ -260,7 +261,7 @@ def _at(trial: Trial, dim: Dynamic, size: int, changed: dict[Place, int], result
     at_size = resized((trial.case.args, dict(trial.case.kwargs)), changed)
     for call in [*variations(at_size, seed=3), at_size]:
         try:
-            expected = trial.truth.answer(call)
+            expected = trial.reference.output(call)
         except Exception:
             continue
         if not has_nan(expected):
@@ -268,12 +269,12 @@ def _at(trial: Trial, dim: Dynamic, size: int, changed: dict[Place, int], result
     else:
         return None  # the trained module itself refuses this size
     try:
-        actual = trial.running.sequence([call])[0]
+        actual = trial.running.outputs([call])[0]
     except Exception as error:
         refused = _specialised(trial.program, dim, f"is refused at size {size}: {exception_text(error, 200)}", error)
         edge = size > 1 and _INNER_ONE.search(str(error)) is not None
         return replace(refused, severity="warning") if edge else refused
-    result = compare(expected, actual, tolerance_of(trial))
+    result = compare(expected, actual, trial.tolerance)
     results.append(result)
     if result.agree:
         return None

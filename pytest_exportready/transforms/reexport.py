@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.program_runner import RunningProgram
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint
 from pytest_exportready.analysis.program.weights import weights_fingerprint
@@ -97,8 +97,8 @@ class ReexportOnLoad:
 
     def _apart(self) -> str | None:
         """Where the program and the module differ on the example; None when they agree."""
-        (given,) = RunningProgram(self.program).sequence([self._call])
-        result = compare(Truth(self.model).answer(self._call), given, Tolerance())
+        (given,) = RunningProgram(self.program).outputs([self._call])
+        result = compare(EagerReference(self.model).output(self._call), given, Tolerance())
         return None if result.agree else f"{result.where}: {result.problem}"
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import nn
 
 from pytest_exportready.case.export_case import CaseError, ExportCase, as_case
-from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options, export_ready
+from pytest_exportready.case.marker import export_ready
+from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
 
 NET, X = nn.Linear(2, 2), torch.ones(1, 2)
 with warnings.catch_warnings():
@@ -18,7 +19,19 @@ with warnings.catch_warnings():
     SCRIPTED, TRACED = torch.jit.script(NET), torch.jit.trace(torch.relu, (X,))
 
 
-STAGES = ["export", "parity", "onnx", "aotinductor", "budget"]
+class Traits(NamedTuple):
+    opt_in: str = ""
+    always: bool = False
+
+
+STAGES = {
+    "export": Traits(),
+    "parity": Traits(),
+    "decompose": Traits(opt_in="lower"),
+    "onnx": Traits(opt_in="lower"),
+    "aotinductor": Traits(opt_in="lower"),
+    "budget": Traits(opt_in="budget", always=True),
+}
 
 
 def options(**arguments: Any) -> CaseOptions:

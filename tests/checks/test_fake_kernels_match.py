@@ -22,14 +22,14 @@ X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4)
 @pytest.fixture
 def operator(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """``operator(real, fake)`` registers an operator for this test only."""
-    library = torch.library.Library("results_as_recorded", "FRAGMENT")
+    library = torch.library.Library("fake_kernels_match", "FRAGMENT")
     name = "op_" + "".join(c if c.isalnum() else "_" for c in request.node.name)
 
     def define(real: Callable[[Tensor], Tensor], fake: Callable[[Tensor], Tensor]) -> Any:
         library.define(f"{name}(Tensor x) -> Tensor")
         library.impl(name, real, "CompositeExplicitAutograd")
-        torch.library.register_fake(f"results_as_recorded::{name}", fake, lib=library)
-        return getattr(torch.ops.results_as_recorded, name)
+        torch.library.register_fake(f"fake_kernels_match::{name}", fake, lib=library)
+        return getattr(torch.ops.fake_kernels_match, name)
 
     yield define
     library._destroy()
@@ -71,7 +71,7 @@ def test_lie_is_told_with_its_place(
     (finding,) = found(Net(operator(real, fake), region))
     assert told in finding.message
     assert (finding.severity, finding.file, finding.line) == ("error", __file__, OPERATOR_LINE)
-    assert finding.where.startswith("results_as_recorded::op_")
+    assert finding.where.startswith("fake_kernels_match::op_")
     assert "register_fake" in finding.fix
 
 

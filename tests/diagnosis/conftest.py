@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.options import CaseOptions
-from pytest_exportready.diagnosis._diagnosis import Failure, diagnose
-from pytest_exportready.stages._stage import Trial
+from pytest_exportready.diagnosis import diagnose
+from pytest_exportready.diagnosis._diagnosis import Failure
 
 
 def _diagnosed(model: Any, *args: Any, strict: bool = False, dynamic_shapes: Any = None) -> Finding | None:
@@ -22,7 +22,7 @@ def _diagnosed(model: Any, *args: Any, strict: bool = False, dynamic_shapes: Any
     except Exception as error:
         error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # this file is none of the user's
         options = CaseOptions(dynamic_shapes=dynamic_shapes)
-        trial = Trial(ExportCase(model, args), options, "strict" if strict else "non-strict", Truth(model))
+        trial = Trial(ExportCase(model, args), options, "strict" if strict else "non-strict")
         return diagnose(Failure(error, model, trial))
     return None
 

@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.nn.parallel import DataParallel
 from torch.utils.checkpoint import checkpoint
 
-from pytest_exportready.diagnosis._diagnosis import UNCLASSIFIED, all_diagnoses
+from pytest_exportready.diagnosis import UNCLASSIFIED, all_diagnoses
 
 X = torch.linspace(0.1, 1.0, 12).reshape(3, 4)
 Diagnosed = Callable[..., Any]

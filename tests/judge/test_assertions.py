@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.amp import GradScaler
 
-from pytest_exportready.checks._check import all_checks
+from pytest_exportready.checks import all_checks
 from pytest_exportready.judge import assertions
 
 

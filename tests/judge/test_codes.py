@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pytest_exportready.checks._check import all_checks
-from pytest_exportready.diagnosis._diagnosis import all_diagnoses
+from pytest_exportready.checks import all_checks
+from pytest_exportready.diagnosis import all_diagnoses
 from pytest_exportready.judge.codes import known_codes
-from pytest_exportready.stages._stage import all_stages
+from pytest_exportready.stages import all_stages
 
 
 def test_known_codes_are_unique() -> None:

@@ -13,14 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
+from pytest_exportready.analysis.execution.trial import Inspected, Observation, Trial
 from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.case.export_case import CaseError, ExportCase
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness
-from pytest_exportready.checks._check import Check
-from pytest_exportready.judge import judge as judging, stage_loop
-from pytest_exportready.stages._stage import SkipStage, Stage, StageInfrastructure, Trial, all_stages
+from pytest_exportready.checks._check import Check, Subject
+from pytest_exportready.checks._inspection import by_requirement, inspect_module
+from pytest_exportready.judge import judge as judging
+from pytest_exportready.stages import all_stages
+from pytest_exportready.stages._stage import SkipStage, Stage, StageInfrastructure
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 BAD = Rule("ER998", "is_good")
@@ -54,26 +57,21 @@ def declines(trial: Trial) -> Iterator[Finding]:
     yield
 
 
-def passes(trial: Trial) -> Iterator[Finding]:
-    trial.facts["seen"] = True
-    yield from ()
+def passes(trial: Trial) -> Iterator[Observation]:
+    yield {"seen": True}
 
 
-@pytest.fixture
-def stages(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def install(**functions: Any) -> None:
-        export = all_stages()["export"]
-        found = {"export": export} | {n: Stage(f, (BAD,), a) for n, (f, a) in functions.items()}
-        for room in (judging, stage_loop):
-            monkeypatch.setattr(room, "all_stages", lambda: found)
-
-    return install
+def with_stages(options: dict[str, Any] | None = None, **functions: Any) -> Readiness:
+    """Judge a case by the first stages up to the export, then by these: a function and what it is after."""
+    first = {name: all_stages()[name] for name in ("train", "inspect", "export")}
+    own = {name: Stage(run, (BAD,), after) for name, (run, after) in functions.items()}
+    case = ExportCase(nn.Linear(3, 3).eval(), (X,))
+    return judging.judge(case, CaseOptions(**(options or {})), name="case", stages=first | own)
 
 
-def test_what_needs_a_failed_stage_is_skipped(stages: Any) -> None:
+def test_what_needs_a_failed_stage_is_skipped() -> None:
     """Down the chain and with the reason; what needs it not still runs. One cause, one finding."""
-    stages(a=(fails, ()), b=(passes, ("a",)), c=(passes, ("b",)), d=(passes, ("export",)))
-    readiness = judge()
+    readiness = with_stages(a=(fails, ()), b=(passes, ("a",)), c=(passes, ("b",)), d=(passes, ("export",)))
     assert outcomes(readiness) | {"train": "passed"} == {
         "train": "passed", "inspect": "passed", "export": "passed",
         "a": "failed", "b": "skipped", "c": "skipped", "d": "passed",
@@ -86,29 +84,27 @@ def test_what_needs_a_failed_stage_is_skipped(stages: Any) -> None:
     assert readiness.failed_stage == "a"
 
 
-def test_a_stage_that_declines_blocks_nothing(stages: Any) -> None:
+def test_a_stage_that_declines_blocks_nothing() -> None:
     """Skipped with its reason; what comes after it runs."""
-    stages(a=(declines, ()), b=(passes, ("a",)))
-    readiness = judge()
+    readiness = with_stages(a=(declines, ()), b=(passes, ("a",)))
     assert readiness.ready
     assert (outcomes(readiness)["a"], outcomes(readiness)["b"]) == ("skipped", "passed")
 
 
 @pytest.mark.parametrize(("stage", "reason"), [(breaks, "ZeroDivisionError"), (gives_up, "no disk")])
-def test_a_broken_stage_is_infra(stages: Any, stage: Any, reason: str) -> None:
+def test_a_broken_stage_is_infra(stage: Any, reason: str) -> None:
     """Never the model's fault, never green, and nothing builds on it; what it found before is kept."""
-    stages(a=(stage, ()), b=(passes, ("a",)))
-    readiness = judge()
+    readiness = with_stages(a=(stage, ()), b=(passes, ("a",)))
     assert (readiness.outcome, readiness.ready, readiness.failed_stage) == ("infra", False, "a")
     assert outcomes(readiness)["b"] == "skipped"
     assert reason in next(s.reason for s in readiness.stages if s.name == "a")
     assert len(readiness.findings) == (stage is breaks)
 
 
-def test_ignored_with_a_reason(stages: Any) -> None:
+def test_ignored_with_a_reason() -> None:
     """It does not count, the stage passes, and the finding carries the reason."""
-    stages(a=(fails, ()), b=(passes, ("a",)))
-    readiness = judge(ignore=("ER998",), reason="known")
+    ignored = {"ignore": ("ER998",), "reason": "known"}
+    readiness = with_stages(ignored, a=(fails, ()), b=(passes, ("a",)))
     assert readiness.ready
     assert outcomes(readiness)["b"] == "passed"
     assert [finding.ignored for finding in readiness.findings] == ["known"]
@@ -152,7 +148,7 @@ def test_one_mode_may_fail() -> None:
     assert "(strict)" in readiness.errors[0].message
 
 
-def test_requires_without_cascades(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requires_without_cascades() -> None:
     """A check whose requirement has an error is not run, nor what requires that one."""
 
     def check(name: str, requires: tuple[str, ...], bad: bool) -> Check:
@@ -162,10 +158,10 @@ def test_requires_without_cascades(monkeypatch: pytest.MonkeyPatch) -> None:
 
     checks = {"a": check("a", ("b",), True), "b": check("b", ("c",), True), "c": check("c", (), True)}
     checks["d"] = check("d", (), False)
-    monkeypatch.setattr(stage_loop, "all_checks", lambda: checks)
-    readiness = judge()
-    assert readiness.checked == (("ER9c", "c"), ("ER9d", "d"))
-    assert [finding.name for finding in readiness.errors] == ["c"]
+    *findings, inspected = inspect_module(by_requirement(checks), Subject(nn.Identity()))
+    assert isinstance(inspected, Inspected)
+    assert inspected.checked == (("ER9c", "c"), ("ER9d", "d"))
+    assert [finding.name for finding in findings if isinstance(finding, Finding)] == ["c"]
 
 
 def global_state() -> dict[str, Any]:
@@ -229,11 +225,10 @@ def test_a_case_that_cannot_be_trained() -> None:
 def test_watch_names_each_stage_as_it_begins() -> None:
     """For the progress display."""
     seen: list[str] = []
-    judging.judge(ExportCase(nn.Linear(3, 3).eval(), (X,)), CaseOptions(), name="case", watch=seen.append)
     case = ExportCase(nn.Linear(3, 3).eval(), (X,))
-    options = CaseOptions()
-    unasked = {"ranks", "budget", *(name for name, stage in all_stages().items() if not stage.asked(case, options))}
-    assert seen == [name for name in judging.stage_names() if name not in unasked]
+    judging.judge(case, CaseOptions(), name="case", watch=seen.append)
+    trial = Trial(case, CaseOptions(), "non-strict")
+    assert seen == [name for name, stage in all_stages().items() if stage.asked(trial)]
 
 
 def test_export_ready_check_arguments() -> None:

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.trial import Exported, Trial
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.options import CaseOptions
-from pytest_exportready.stages._stage import Trial
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
@@ -41,7 +40,7 @@ class Net(nn.Module):
 def exported(then: Callable[[Tensor], Any], x: Tensor = X, most: int | None = 64, **kwargs: Any) -> Trial:
     """``then`` after a linear layer; most: rows at the most."""
     net = Net(then).eval()
-    trial = Trial(ExportCase(net, (x,), kwargs), CaseOptions(), "non-strict", Truth(net))
+    trial = Trial(ExportCase(net, (x,), kwargs), CaseOptions(), "non-strict")
     shapes = {"x": {0: Dim("batch", min=1, max=most)}, **dict.fromkeys(kwargs)}
-    trial.program = torch.export.export(net, (x,), kwargs, dynamic_shapes=shapes)
+    trial.exported = Exported(torch.export.export(net, (x,), kwargs, dynamic_shapes=shapes))
     return trial

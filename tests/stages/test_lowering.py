@@ -12,16 +12,18 @@ from typing import Any
 
 import pytest
 import torch
+from stage_runs import facts_of, run_stage
 from torch import Tensor, nn
 
-from pytest_exportready.analysis.execution.eager_reference import Call, Truth
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.analysis.execution.trial import Exported, Trial
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Rule
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import _lowering
-from pytest_exportready.stages._lowering import LoweringFailed, apart, operator_in, prove, quietly
-from pytest_exportready.stages._stage import StageInfrastructure, Trial
+from pytest_exportready.stages._lowering import Lowered, LoweringFailed, apart, operator_in, prove, quietly
+from pytest_exportready.stages._stage import StageInfrastructure
 
 RULE = Rule("ER999", "lowered_agrees")
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
@@ -39,25 +41,30 @@ class Net(nn.Module):
 @pytest.fixture(scope="module")
 def trial() -> Trial:
     net = Net().eval()
-    made = Trial(ExportCase(net, (X,)), CaseOptions(), "non-strict", Truth(net))
+    made = Trial(ExportCase(net, (X,)), CaseOptions(), "non-strict")
     batch = torch.export.Dim("batch", min=1)
-    made.program = torch.export.export(net, (X,), dynamic_shapes={"x": {0: batch}})
+    made.exported = Exported(torch.export.export(net, (X,), dynamic_shapes={"x": {0: batch}}))
     return made
 
 
 def found(trial: Trial, answers: Callable[[list[Call]], list[list[Any]]]) -> list[str]:
-    trial.facts = {}
-    return [str(finding) for finding in prove(trial, RULE, "the twin", "avoid {operator}", answers)]
+    def lower(calls: list[Call]) -> Lowered:
+        return Lowered(answers(calls))
+
+    return [
+        str(found)
+        for found in run_stage(lambda trial: prove(trial, RULE, "the twin", "avoid {operator}", lower), trial)
+    ]
 
 
 def right(trial: Trial, calls: list[Call]) -> list[list[Any]]:
-    return [flatten(trial.truth.answer(call))[0] for call in calls]
+    return [flatten(trial.reference.output(call))[0] for call in calls]
 
 
 def test_right_answers_pass_in_the_forms_that_compilers_give(trial: Trial) -> None:
     """As they are, with numbers as tensors, and without None."""
     assert found(trial, lambda calls: right(trial, calls)) == []
-    assert trial.facts["compared"] == 2
+    assert facts_of(trial)["compared"] == 2
     assert found(trial, lambda calls: [[y, None, torch.tensor(n)] for y, _, n in right(trial, calls)]) == []
     assert found(trial, lambda calls: [[y, torch.tensor(n)] for y, _, n in right(trial, calls)]) == []
 
@@ -96,10 +103,10 @@ def test_an_ill_conditioned_answer_is_judged_by_float64() -> None:
             return (x + 1e4) - 1e4
 
     net = Cancels().eval()
-    trial = Trial(ExportCase(net, (X,)), CaseOptions(), "non-strict", Truth(net))
-    trial.program = torch.export.export(net, (X,))
+    trial = Trial(ExportCase(net, (X,)), CaseOptions(), "non-strict")
+    trial.exported = Exported(torch.export.export(net, (X,)))
     assert found(trial, lambda calls: [[X + 0.0] for _ in calls]) == []
-    assert trial.facts["judged_by_float64"] == 1
+    assert facts_of(trial)["judged_by_float64"] == 1
 
 
 def test_a_failure_names_operator_and_line(trial: Trial) -> None:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from stage_runs import facts_of, run_stage
 from torch import Tensor, nn
 
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.trial import Exported, Trial
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import aotinductor
-from pytest_exportready.stages._stage import SkipStage, StageInfrastructure, Trial
+from pytest_exportready.stages._stage import SkipStage, StageInfrastructure
 from pytest_exportready.stages.aotinductor import STAGE
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
@@ -36,20 +37,20 @@ class Net(nn.Module):
 @pytest.fixture(scope="module")
 def trial() -> Trial:
     net = Net().eval()
-    made = Trial(ExportCase(net, (X,)), CaseOptions(), "non-strict", Truth(net))
-    made.program = torch.export.export(net, (X,), dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1)}})
+    made = Trial(ExportCase(net, (X,)), CaseOptions(), "non-strict")
+    exported = torch.export.export(net, (X,), dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1)}})
+    made.exported = Exported(exported)
     return made
 
 
 def found(trial: Trial) -> list[Finding]:
-    trial.facts = {}
-    return list(STAGE.run(trial))
+    return run_stage(STAGE.run, trial)
 
 
 def test_asked() -> None:
     case = ExportCase(nn.Identity(), (X,))
-    assert STAGE.asked(case, CaseOptions(lower=("aotinductor",)))
-    assert not STAGE.asked(case, CaseOptions(lower=("decompose",)))
+    assert STAGE.asked(Trial(case, CaseOptions(lower=("aotinductor",)), "non-strict"))
+    assert not STAGE.asked(Trial(case, CaseOptions(lower=("decompose",)), "non-strict"))
 
 
 @needs_compiler
@@ -57,8 +58,8 @@ def test_compiles_and_agrees(trial: Trial, capfd: pytest.CaptureFixture[str]) ->
     """At two sizes; the environment is as before, and nothing is printed."""
     before = dict(os.environ)
     assert found(trial) == []
-    assert trial.facts["compared"] == 2
-    assert trial.facts["bytes"] > 0
+    assert facts_of(trial)["compared"] == 2
+    assert facts_of(trial)["bytes"] > 0
     assert dict(os.environ) == before
     assert capfd.readouterr() == ("", "")
 

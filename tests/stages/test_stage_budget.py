@@ -6,16 +6,27 @@ from typing import Any
 
 import pytest
 import torch
+from stage_runs import facts_of, run_stage
 from torch import nn
 
 from pytest_exportready import Readiness, export_ready_check
+from pytest_exportready.analysis.execution.trial import Trial
+from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import StageResult
-from pytest_exportready.stages._budget import over_budget
+from pytest_exportready.stages._stage import SkipStage
+from pytest_exportready.stages.budget import STAGE
 
 STAGES = [
     StageResult("export", "passed", 9.0, "non-strict", facts={"seconds": 2.5, "nodes": 120}),
     StageResult("reload", "passed", 9.0, "non-strict", facts={"bytes": 3 * 2**20}),
 ]
+
+
+def measured(budget: dict[str, float], results: list[StageResult]) -> Trial:
+    trial = Trial(ExportCase(nn.Identity(), ()), CaseOptions(budget=budget), "non-strict")
+    trial.results |= {result.name: result for result in results}
+    return trial
 
 
 @pytest.mark.parametrize(
@@ -30,17 +41,18 @@ STAGES = [
 )
 def test_over_budget(budget: dict[str, float], said: list[str]) -> None:
     """At the limit is within it; the figures of what has a limit are recorded."""
-    spent: dict[str, Any] = {}
-    told = [str(finding) for finding in over_budget(budget, STAGES, spent)]
-    assert len(told) == len(said)
-    assert all(text in line for text, line in zip(said, told, strict=True))
-    assert spent.keys() == budget.keys()
+    trial = measured(budget, STAGES)
+    found = [str(finding) for finding in run_stage(STAGE.run, trial)]
+    assert len(found) == len(said)
+    assert all(text in line for text, line in zip(said, found, strict=True))
+    assert facts_of(trial).keys() == budget.keys()
 
 
-def test_what_was_not_measured_is_no_figure() -> None:
-    spent: dict[str, Any] = {}
-    assert list(over_budget({"mib": 1e-6}, STAGES[:1], spent)) == []
-    assert spent == {}
+def test_what_was_not_measured_is_not_judged() -> None:
+    trial = measured({"mib": 1e-6}, STAGES[:1])
+    with pytest.raises(SkipStage, match="not measured: mib"):
+        run_stage(STAGE.run, trial)
+    assert facts_of(trial) == {}
 
 
 def judged(model: nn.Module, budget: dict[str, float], **arguments: Any) -> Readiness:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from stage_runs import facts_of, run_stage
 from torch import Tensor, nn
 
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.trial import Exported, Trial
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.options import CaseOptions
-from pytest_exportready.stages._stage import Trial
 from pytest_exportready.stages.decompose import STAGE
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
@@ -34,20 +34,20 @@ class Counting(nn.Module):
 @pytest.fixture(scope="module")
 def trial() -> Trial:
     net = Counting().eval()
-    made = Trial(ExportCase(net, (X,), allow_mutation=True), CaseOptions(), "non-strict", Truth(net))
-    made.program = torch.export.export(net, (X,), dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1)}})
+    made = Trial(ExportCase(net, (X,), allow_mutation=True), CaseOptions(), "non-strict")
+    exported = torch.export.export(net, (X,), dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1)}})
+    made.exported = Exported(exported)
     return made
 
 
 def found(trial: Trial) -> list[Finding]:
-    trial.facts = {}
-    return list(STAGE.run(trial))
+    return run_stage(STAGE.run, trial)
 
 
 def test_asked() -> None:
     case = ExportCase(nn.Identity(), (X,))
-    assert STAGE.asked(case, CaseOptions(lower=("decompose",)))
-    assert not STAGE.asked(case, CaseOptions(lower=("onnx",)))
+    assert STAGE.asked(Trial(case, CaseOptions(lower=("decompose",)), "non-strict"))
+    assert not STAGE.asked(Trial(case, CaseOptions(lower=("onnx",)), "non-strict"))
 
 
 def test_agrees_and_leaves_the_program_alone(trial: Trial) -> None:
@@ -55,7 +55,7 @@ def test_agrees_and_leaves_the_program_alone(trial: Trial) -> None:
     assert trial.program is not None
     before = graph_fingerprint(trial.program)
     assert found(trial) == []
-    assert trial.facts["compared"] == 2
+    assert facts_of(trial)["compared"] == 2
     assert graph_fingerprint(trial.program) == before
     assert float(trial.program.state_dict["calls"].sum()) == 0
 

@@ -9,14 +9,15 @@ import lowering_trials
 import pytest
 import torch
 from lowering_trials import TAKEN, X, exported
+from stage_runs import facts_of, run_stage
 from torch import Tensor, nn
 
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.trial import Exported, Trial
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import executorch
-from pytest_exportready.stages._stage import SkipStage, StageInfrastructure, Trial
+from pytest_exportready.stages._stage import SkipStage, StageInfrastructure
 from pytest_exportready.stages.executorch import STAGE
 
 
@@ -26,13 +27,13 @@ def extra() -> None:
 
 
 def found(trial: Trial) -> list[Finding]:
-    return list(STAGE.run(trial))
+    return run_stage(STAGE.run, trial)
 
 
 def test_asked() -> None:
     case = ExportCase(nn.Identity(), (X,))
-    assert STAGE.asked(case, CaseOptions(lower=("executorch",)))
-    assert not STAGE.asked(case, CaseOptions(lower=("onnx",)))
+    assert STAGE.asked(Trial(case, CaseOptions(lower=("executorch",)), "non-strict"))
+    assert not STAGE.asked(Trial(case, CaseOptions(lower=("onnx",)), "non-strict"))
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,15 +61,15 @@ def test_agrees(then: Callable[[Tensor], Any], kwargs: dict[str, Any]) -> None:
     """Dicts, None, sizes, integers; masks and numbers as inputs; two sizes each."""
     trial = exported(then, **kwargs)
     assert found(trial) == []
-    assert trial.facts["compared"] == 2
-    assert trial.facts["bytes"] > 0
+    assert facts_of(trial)["compared"] == 2
+    assert facts_of(trial)["bytes"] > 0
 
 
 @pytest.mark.usefixtures("extra")
 def test_channels_last() -> None:
     net, x = nn.Conv2d(3, 4, 3).eval(), torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
-    trial = Trial(ExportCase(net, (x,)), CaseOptions(), "non-strict", Truth(net))
-    trial.program = torch.export.export(net, (x,))
+    trial = Trial(ExportCase(net, (x,)), CaseOptions(), "non-strict")
+    trial.exported = Exported(torch.export.export(net, (x,)))
     assert found(trial) == []
 
 
@@ -85,7 +86,7 @@ def test_a_size_without_bound() -> None:
     """It agrees at a larger size than the example's; that ExecuTorch itself would not take that is told."""
     trial = exported(torch.relu, most=None)
     (finding,) = found(trial)
-    assert trial.facts["compared"] == 2
+    assert facts_of(trial)["compared"] == 2
     assert not finding.blocks
     assert (finding.code, finding.where) == ("ER673", "x")
     assert "dimension 0 has no upper bound" in finding.message

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 import torch
+from stage_runs import run_stage
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import export
-from pytest_exportready.stages._stage import Trial
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 
 
 def exported(model: nn.Module, *args: Any, mode: Any = "non-strict", **options: Any) -> tuple[Trial, list[str]]:
     case = ExportCase(model, args or (X,))
-    trial = Trial(case, CaseOptions(**options), mode, Truth(model))
-    return trial, [finding.code for finding in export.run(trial)]
+    trial = Trial(case, CaseOptions(**options), mode)
+    return trial, [finding.code for finding in run_stage(export.run, trial)]
 
 
 @pytest.mark.parametrize("mode", ["non-strict", "strict"])
@@ -51,9 +51,9 @@ def test_program_shares_no_storage(mode: str) -> None:
         theirs = [*trial.program.state_dict.values(), *trial.program.constants.values()]
         shared = {t.untyped_storage().data_ptr() for t in own} & {t.untyped_storage().data_ptr() for t in theirs}
         assert not shared
-        first, second = (trial.running.sequence([((X,), {})])[0] for _ in range(2))
+        first, second = (trial.running.outputs([((X,), {})])[0] for _ in range(2))
         assert torch.equal(first, second)
-        assert torch.equal(first, trial.truth.answer(((X,), {})))
+        assert torch.equal(first, trial.reference.output(((X,), {})))
         assert state.changes() == []
 
 

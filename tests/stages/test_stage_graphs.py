@@ -63,7 +63,7 @@ def test_the_rank_and_the_first_node_are_named(rank: int) -> None:
 
 @pytest.mark.world(2)
 def test_a_rank_that_cannot_export_is_not_waited_for_long(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_exportready.judge.ready_check.TO_COME", 3.0)
+    monkeypatch.setattr("pytest_exportready.judge.ready_check.RANK_TIMEOUT", 3.0)
 
     class Fails(Net):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -9,13 +9,15 @@ import lowering_trials
 import pytest
 import torch
 from lowering_trials import TAKEN, X, exported
+from stage_runs import facts_of, run_stage
 from torch import Tensor, nn
 
+from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import onnx
-from pytest_exportready.stages._stage import SkipStage, StageInfrastructure, Trial
+from pytest_exportready.stages._stage import SkipStage, StageInfrastructure
 from pytest_exportready.stages.onnx import STAGE
 
 
@@ -26,13 +28,13 @@ def extra() -> None:
 
 
 def found(trial: Trial) -> list[Finding]:
-    return list(STAGE.run(trial))
+    return run_stage(STAGE.run, trial)
 
 
 def test_asked() -> None:
     case = ExportCase(nn.Identity(), (X,))
-    assert STAGE.asked(case, CaseOptions(lower=("onnx",)))
-    assert not STAGE.asked(case, CaseOptions(lower=("decompose",)))
+    assert STAGE.asked(Trial(case, CaseOptions(lower=("onnx",)), "non-strict"))
+    assert not STAGE.asked(Trial(case, CaseOptions(lower=("decompose",)), "non-strict"))
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +74,8 @@ def test_agrees(then: Callable[[Tensor], Any], kwargs: dict[str, Any]) -> None:
     """Dicts, None, sizes, integers; masks, None and numbers as inputs; two sizes each."""
     trial = exported(then, **kwargs)
     assert found(trial) == []
-    assert trial.facts["compared"] == 2
-    assert trial.facts["bytes"] > 0
+    assert facts_of(trial)["compared"] == 2
+    assert facts_of(trial)["bytes"] > 0
 
 
 @pytest.mark.usefixtures("extra")

@@ -16,9 +16,9 @@ from torch.export import Dim
 from pytest_exportready import export_ready_check
 from pytest_exportready.analysis.execution.dynamic_shapes import Dynamic
 from pytest_exportready.analysis.execution.program_runner import RunningProgram
+from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.readiness import Readiness
-from pytest_exportready.stages._stage import Trial
 from pytest_exportready.stages.shapes import _outside
 
 STAGES = ["shapes"]

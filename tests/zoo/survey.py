@@ -29,7 +29,7 @@ import torch
 from zoo_model import Models
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.diagnosis._diagnosis import UNCLASSIFIED
+from pytest_exportready.diagnosis import UNCLASSIFIED
 
 LIBRARIES = ("torchvision_models", "timm_models", "transformers_models")
 DIAGNOSED = 0.9

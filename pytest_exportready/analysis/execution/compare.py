@@ -9,6 +9,7 @@ as float32.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,7 @@ class Comparison:
     largest: float = 0.0
     decibel: float = math.inf
     cosine: float = 1.0
+    by_float64: bool = False  # it agrees because the actual output is as close to float64 as the expected one
 
 
 def compare(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
@@ -90,6 +92,25 @@ def _leaf(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
         differ = int((expected != actual).sum())
         return _different(f"{differ} of {expected.numel()} values differ ({_show(expected.dtype)})")
     return _floats(expected, actual, tolerance)
+
+
+def summary(results: Sequence[Comparison]) -> dict[str, Any]:
+    """Return facts for the report about ``results``.
+
+    The number of comparisons; whether all are bitwise equal; the largest error relative to the output's rms; the
+    smallest signal-to-error ratio in dB (None if unbounded) and cosine; how many were judged by float64, if any.
+    """
+    worst = max((r.largest for r in results), default=0.0)
+    decibel = min((r.decibel for r in results), default=math.inf)
+    by_float64 = sum(r.by_float64 for r in results)
+    return {
+        "compared": len(results),
+        "bitwise": all(r.bitwise for r in results),
+        "largest": worst if math.isfinite(worst) else None,
+        "decibel": round(decibel, 1) if math.isfinite(decibel) else None,
+        "cosine": min((r.cosine for r in results), default=1.0),
+        **({"judged_by_float64": by_float64} if by_float64 else {}),
+    }
 
 
 def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) -> Comparison:

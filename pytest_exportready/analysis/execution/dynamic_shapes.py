@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import children, flatten, unflatten
 from pytest_exportready.analysis.execution.resizable_dims import varying
 from pytest_exportready.case.export_case import CaseError

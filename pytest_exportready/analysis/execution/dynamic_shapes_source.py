@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.dynamic_shapes import arguments
-from pytest_exportready.analysis.execution.eager_reference import Call
 from pytest_exportready.analysis.execution.pytree import children, flatten
 from pytest_exportready.analysis.execution.resizable_dims import Place
 

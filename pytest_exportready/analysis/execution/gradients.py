@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.pytree import distinct, flatten, named_leaves
 from pytest_exportready.analysis.torch_internals.tensors import function_of_node
 
@@ -28,10 +29,17 @@ class Gradients:
     functions: tuple[tuple[str, str, int], ...]
 
 
-def gradients(module: nn.Module, parameters: Mapping[str, torch.Tensor], call: Call, loss: Loss | None) -> Gradients:
-    """Of ``loss(output)``; by default of the sum of all floating-point outputs, each weighted at random (seed 0).
+def eager_gradients(reference: EagerReference, call: Call, loss: Loss | None) -> Gradients:
+    """Return the gradients of the trained module in eval mode, as ``gradients`` does."""
+    with reference.in_eval_mode():
+        return gradients(reference.module, dict(reference.module.named_parameters()), call, loss)
 
-    Parameters that require no gradient get none. Raises what forward, ``loss`` or backward raises.
+
+def gradients(module: nn.Module, parameters: Mapping[str, torch.Tensor], call: Call, loss: Loss | None) -> Gradients:
+    """Return the gradients of ``loss(output)``.
+
+    The default loss is the sum of all floating-point outputs, each weighted at random (seed 0). Parameters that do
+    not require a gradient get none. Raises what forward, ``loss`` or backward raises.
     """
     with torch.enable_grad():
         args, kwargs = distinct((tuple(call[0]), dict(call[1])))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import flatten, unflatten
 from pytest_exportready.analysis.module.snapshot import equal_bits
 

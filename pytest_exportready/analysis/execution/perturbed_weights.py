@@ -1,4 +1,4 @@
-"""Weights under which an answer depends on the inputs, for a module that answers every input alike.
+"""Weights under which the output depends on the inputs, for a module whose output is constant.
 
 A head that starts at zero, or a signal that dies out between layers that were never trained, makes every comparison
 of outputs empty. The same module with other weights is the same program, and there a comparison can fail.
@@ -7,19 +7,33 @@ of outputs empty. The same module with other weights is the same program, and th
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.execution.eager_reference import Call, run
+from pytest_exportready.analysis.execution.call import Call, run
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.torch_internals.modules import is_batchnorm
 
 _DEVIATION = 0.02  # of truncated normal initialisations in use (BERT, ViT)
 
 
-def shake(module: nn.Module, call: Call) -> None:
-    """Change ``module``, which is in eval mode, in place: parameters that are zero get normal values, and BatchNorm
-    the statistics of ``call``, where it can run in training mode."""
+def perturbed_outputs(reference: EagerReference, calls: list[Call]) -> tuple[dict[str, torch.Tensor], list[Any]]:
+    """Return perturbed values of the parameters and buffers, and the outputs for ``calls`` with these values."""
+    with reference.in_eval_mode():
+        module = reference.module
+        perturb(module, calls[0])
+        named = [*module.named_parameters(), *module.named_buffers()]
+        return {name: tensor.detach().clone() for name, tensor in named}, run(module, calls)
+
+
+def perturb(module: nn.Module, call: Call) -> None:
+    """Perturb ``module``, which is in eval mode, in place.
+
+    Parameters that are all zero get normal values. BatchNorm layers get the statistics of ``call`` if they can run in
+    training mode.
+    """
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from pytest_exportready.analysis.execution.eager_reference import Call, run
+from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.pytree import distinct, flatten
 from pytest_exportready.analysis.module.snapshot import equal_bits
 
@@ -26,7 +26,7 @@ class RunningProgram:
         tensors = {id(value): value for value in self._state.values()}
         self._before = [(tensor, tensor.detach().clone()) for tensor in tensors.values()]
 
-    def sequence(self, calls: list[Call], state: Mapping[str, torch.Tensor] | None = None) -> list[Any]:
+    def outputs(self, calls: list[Call], state: Mapping[str, torch.Tensor] | None = None) -> list[Any]:
         """Answers to ``calls``, one after the other; with other values of parameters and buffers where given."""
         with self._restored(), torch.no_grad():
             for name in self._state.keys() & (state or {}).keys():

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.execution.eager_reference import Call, Truth
+from pytest_exportready.analysis.execution.call import Call
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.input_variants import resized
 from pytest_exportready.analysis.execution.pytree import flatten
 
@@ -20,7 +21,7 @@ def varying(module: nn.Module, call: Call) -> list[list[Place]]:
     """Dimensions that the eager module, in eval mode, takes at another size: alone, with all of the same size that are
     in the same place of other inputs, or with one of another input that is a multiple of it; each group in proportion.
     """
-    truth = Truth(module)
+    reference = EagerReference(module)
     sizes = {
         (leaf, dim): size
         for leaf, value in enumerate(flatten(call)[0])
@@ -31,7 +32,7 @@ def varying(module: nn.Module, call: Call) -> list[list[Place]]:
     found: list[list[Place]] = []
     for group in _groups(sizes):
         known = {place for other in found for place in other}
-        if not known.issuperset(group) and _accepts(truth, call, sizes, group):
+        if not known.issuperset(group) and _accepts(reference, call, sizes, group):
             found.append(group)
     return found
 
@@ -50,11 +51,11 @@ def _groups(sizes: dict[Place, int]) -> Iterator[list[Place]]:
                 yield [(leaf, dim), (other, at)]
 
 
-def _accepts(truth: Truth, call: Call, sizes: dict[Place, int], group: list[Place]) -> bool:
+def _accepts(reference: EagerReference, call: Call, sizes: dict[Place, int], group: list[Place]) -> bool:
     smallest = min(sizes[place] for place in group)
     for times, plus in _GROWN:
         try:
-            truth.answer(resized(call, {at: (times * smallest + plus) * sizes[at] // smallest for at in group}))
+            reference.output(resized(call, {at: (times * smallest + plus) * sizes[at] // smallest for at in group}))
         except Exception:
             continue
         return True

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import distinct, map_tensors
 from pytest_exportready.analysis.program.program_copy import twin
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -29,7 +30,7 @@ _HELD = ("structure", "parameters", "buffers", "modes")
 _PATIENCE = 120.0  # seconds for each step between ranks that have met: a large model is hashed and run
 _ALONE = 2.0  # seconds to wait for ranks that did not come the last time
 
-_missed: set[int] = set()  # the default group, once its ranks did not come
+_missed: WeakSet[dist.ProcessGroup] = WeakSet()  # default groups whose ranks did not come the last time
 
 
 class NotTogether(Exception):
@@ -42,14 +43,19 @@ def several_ranks() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
-def disagreements(case: ExportCase, tolerance: Tolerance, facts: dict[str, Any], seconds: float) -> Iterator[Finding]:
-    """Findings about what the ranks of the default group do not have, or do not compute, alike.
+def disagreements(case: ExportCase, tolerance: Tolerance, seconds: float) -> Iterator[Finding | dict[str, Any]]:
+    """Yield findings about state or outputs that differ between the ranks, and facts about what was compared.
 
-    Every rank calls it, and gets the same. facts: filled with what was compared. seconds: how long to wait for the
-    others to begin; 2 s where they did not come the last time. Leaves the module as it was.
-    Raises NotTogether.
+    Every rank of the default group calls this and gets the same. The module is left as it was.
+
+    Args:
+        seconds: how long to wait for the other ranks to begin; at most 2 s if they did not come the last time.
+
+    Raises:
+        NotTogether: the other ranks do not take part.
     """
-    world = id(dist.group.WORLD)
+    world = dist.group.WORLD
+    assert world is not None
     try:
         Table("export_ready_check", None, min(seconds, _ALONE) if world in _missed else seconds).gather("here", b"")
     except AbsentRanks as absent:
@@ -60,16 +66,16 @@ def disagreements(case: ExportCase, tolerance: Tolerance, facts: dict[str, Any],
         ) from absent
     _missed.discard(world)
     try:
-        yield from _compared(case, tolerance, facts, Table("export_ready_check", None, _PATIENCE))
+        yield from _compared(case, tolerance, Table("export_ready_check", None, _PATIENCE))
     except AbsentRanks as absent:
         raise NotTogether(f"{absent}, after they had begun") from absent
 
 
-def _compared(case: ExportCase, tolerance: Tolerance, facts: dict[str, Any], table: Table) -> Iterator[Finding]:
+def _compared(case: ExportCase, tolerance: Tolerance, table: Table) -> Iterator[Finding | dict[str, Any]]:
     model = unwrap(case.model)[0]
     described = Described(model, _HELD)
     found = mismatches(described, table)
-    facts.update(ranks=len(table.ranks), tensors=len(described.tensors))
+    yield {"ranks": len(table.ranks), "tensors": len(described.tensors)}
     statistics = [m for m in found if m.difference.field == VALUES and m.difference.kind == STATISTIC]
     buffers = [m for m in found if m.difference.field == VALUES and m.difference.kind in (BUFFER, PASSING_BUFFER)]
     drifting, of_rank0 = _drifting(model, statistics, table)
@@ -85,9 +91,9 @@ def _compared(case: ExportCase, tolerance: Tolerance, facts: dict[str, Any], tab
         if _sharded(described):
             raise NotCompared("the parameters are sharded")
         apart = outputs_apart(case, of_rank0, tolerance, table)
-        facts["outputs"] = "differ" if apart else "agree"
+        yield {"outputs": "differ" if apart else "agree"}
     except NotCompared as why:
-        facts["outputs"] = f"not compared: {why}"
+        yield {"outputs": f"not compared: {why}"}
     yield from other_buffers(buffers, decisive=apart is not None)
     if apart and not buffers:
         yield _unlike(apart)

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.detectors.ambient_reads import OutsideRead, outside_reads
-from pytest_exportready.analysis.execution.eager_reference import Call, Truth
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.pytree import flatten, map_tensors, named_leaves, unflatten
 from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
 from pytest_exportready.analysis.ranks.comparison import Difference, differences, named
@@ -52,10 +53,10 @@ def outputs_apart(
     Every rank calls it; the module is left as it was. statistics: running statistics that all shall use, by name.
     Raises NotCompared when the inputs do not travel, forward raises or does not repeat itself; AbsentRanks.
     """
-    truth = Truth(case.model)
-    call = _same_inputs((case.args, case.kwargs), truth.module, table)
-    with _using(truth.module, statistics):
-        answer = _run(truth, call, table)
+    reference = EagerReference(case.model)
+    call = _same_inputs((case.args, case.kwargs), reference.module, table)
+    with _using(reference.module, statistics):
+        answer = _run(reference, call, table)
         everyone = table.gather_where_different("outputs", Described(answer).facts)
         if everyone is None:
             return None
@@ -66,11 +67,11 @@ def outputs_apart(
         if apart is None:
             return None
         answers: list[Any] = []
-        reads = outside_reads(lambda: answers.append(_run(truth, call, table)))
+        reads = outside_reads(lambda: answers.append(_run(reference, call, table)))
         again = compare(answer, answers[0], tolerance)
     if not all(table.gather_json("repeats", again.agree)):
         raise NotCompared("forward does not repeat itself")
-    attributes = table.gather_where_different("attributes", _attributes(truth.module)) or [{}] * len(table.ranks)
+    attributes = table.gather_where_different("attributes", _attributes(reference.module)) or [{}] * len(table.ranks)
     names = list(dict.fromkeys(difference.where for difference in differences(attributes, table.ranks)))
     return replace(apart, attributes=names, asked=next(iter(reads), None))
 
@@ -152,10 +153,10 @@ def _using(model: nn.Module, statistics: Mapping[str, Tensor]) -> Iterator[None]
                 buffers[name].copy_(before)
 
 
-def _run(truth: Truth, call: Call, table: Table) -> Any:
+def _run(reference: EagerReference, call: Call, table: Table) -> Any:
     answer, raised = None, ""
     try:
-        answer = truth.answer(call)
+        answer = reference.output(call)
     except Exception as error:
         raised = type(error).__name__
     failed = [

@@ -15,7 +15,7 @@ AGREE = Rule(
 )
 ALIKE = Rule(
     "ER802",
-    "ranks_compute_alike",
+    "rank_outputs_match",
     "In eval mode and on the same inputs every rank must give the same output. A rank read in forward, a cache, a "
     "buffer or a Python attribute that only one rank has changed makes the program depend on which rank exports.",
 )

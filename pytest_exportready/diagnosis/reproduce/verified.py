@@ -9,12 +9,12 @@ from pathlib import Path
 from torch import nn
 
 from pytest_exportready.analysis.execution.dynamic_shapes import by_name, dynamic_shapes
+from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.analysis.processes.child import ProcessDied
 from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.diagnosis.reproduce.origin import Unreproducible
 from pytest_exportready.diagnosis.reproduce.script import script
-from pytest_exportready.stages._stage import Trial
 
 SECONDS = 30.0
 NONE = "# none: "

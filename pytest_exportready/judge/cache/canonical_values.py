@@ -10,9 +10,9 @@ from weakref import ReferenceType
 import torch
 from torch import nn
 
+from pytest_exportready.analysis.execution.trial import NotCacheable
 from pytest_exportready.analysis.program.tensor_hash import tensor_digest
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes
-from pytest_exportready.stages._stage import Unremembered
 
 _PLAIN = (bool, int, str, bytes, complex, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
@@ -40,7 +40,7 @@ class Spelling:
         try:
             return self._compound(value, name)
         except RecursionError:
-            raise Unremembered(f"{name} is nested too deep") from None
+            raise NotCacheable(f"{name} is nested too deep") from None
         finally:
             self._around.pop()
 
@@ -97,7 +97,7 @@ class Spelling:
         try:
             made_of = value.__reduce_ex__(2)
         except Exception as error:
-            raise Unremembered(f"{name} is a {type(value).__name__}") from error
+            raise NotCacheable(f"{name} is a {type(value).__name__}") from error
         if isinstance(made_of, str):
             return made_of
         make, arguments, *rest = made_of

@@ -10,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.analysis.execution.trial import NotCacheable, Trial
 from pytest_exportready.analysis.program.canonical_form import digest
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint
 from pytest_exportready.analysis.program.nodes import calls, is_users_operator
@@ -17,7 +18,7 @@ from pytest_exportready.analysis.program.weights import weights_fingerprint
 from pytest_exportready.judge.cache.canonical_values import Spelling
 from pytest_exportready.judge.cache.code import code_fingerprint, installed_fingerprint
 from pytest_exportready.judge.cache.topology import topology
-from pytest_exportready.stages._stage import Trial, Unremembered, all_stages
+from pytest_exportready.stages import all_stages
 
 _NUMERICS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32", "OMP_", "ONEDNN_")
 """How variables begin by which libraries under torch compute otherwise."""
@@ -58,7 +59,7 @@ def artifact_key(trial: Trial, stage: str) -> str:
     """
     assert trial.program is not None
     if any(map(is_users_operator, calls(trial.program))):
-        raise Unremembered("it has custom operators")
+        raise NotCacheable("it has custom operators")
     example = [(path, _form(leaf)) for path, leaf in named_leaves((trial.case.args, dict(trial.case.kwargs)))]
     return digest(
         stage,
@@ -80,11 +81,11 @@ def _answers(trial: Trial) -> list[Any]:
     """To the example, and to the other inputs: what forward reads besides, such as a file, shows in them."""
     case = trial.case
     calls = [(case.args, dict(case.kwargs)), *((tuple(args), kwargs) for args, kwargs in case.more_inputs)]
-    return [named_leaves(answer) for answer in trial.truth.sequence(calls)]
+    return [named_leaves(answer) for answer in trial.reference.outputs(calls)]
 
 
 def _tools(trial: Trial) -> Mapping[str, object]:
-    asked = {name: stage for name, stage in all_stages().items() if stage.asked(trial.case, trial.options)}
+    asked = {name: stage for name, stage in all_stages().items() if stage.asked(trial)}
     return {name: stage.tools() for name, stage in asked.items()}
 
 

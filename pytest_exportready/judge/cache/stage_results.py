@@ -9,53 +9,51 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from pytest_exportready.analysis.execution.trial import NotCacheable, StageRecord, Trial
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import StageResult
 from pytest_exportready.judge.cache.key import artifact_key, verdict_key
 from pytest_exportready.judge.cache.store import LARGEST, Store
-from pytest_exportready.stages._stage import Proved, Trial, Unremembered
 
 
-class Verdicts:
-    """The memory that ``runner.judge`` asks before it proves anything about a program, and tells afterwards.
+class CachedResults:
+    """A ResultCache in a folder."""
 
-    folder, largest: as for Store. keep: False for one that is read only.
-    """
-
-    def __init__(self, folder: Path, largest: int = LARGEST, keep: bool = True) -> None:
+    def __init__(self, folder: Path, largest: int = LARGEST, *, read_only: bool = False) -> None:
+        """Use ``folder``, of at most ``largest`` bytes."""
         self._problems: list[str] = []
-        self._store, self._keeps = Store(folder, largest, self._problems.append), keep
-        self._asked: tuple[Trial, str] | None = None
+        self._store, self._read_only = Store(folder, largest, self._problems.append), read_only
+        self._loaded: tuple[Trial, str] | None = None
 
     def problems(self) -> list[str]:
-        told, self._problems[:] = list(self._problems), []
-        return told
+        problems, self._problems[:] = list(self._problems), []
+        return problems
 
-    def recall(self, trial: Trial) -> Mapping[str, Proved]:
-        self._asked = trial, f"{verdict_key(trial)}.json"
-        held = self._store.get(self._asked[1])
+    def load(self, trial: Trial) -> Mapping[str, StageRecord]:
+        self._loaded = trial, f"{verdict_key(trial)}.json"
+        held = self._store.get(self._loaded[1])
         try:
             entry = json.loads(held or b"{}")
-            return {name: _proved(entry["proved at"], stage) for name, stage in entry.get("stages", {}).items()}
+            return {name: _record(entry["proved at"], stage) for name, stage in entry.get("stages", {}).items()}
         except (KeyError, TypeError, ValueError, AttributeError):
             return {}  # of a version that wrote it otherwise
 
-    def keep(self, trial: Trial, proved: Mapping[str, Proved]) -> None:
-        if not self._keeps or self._asked is None or self._asked[0] is not trial:
+    def save(self, trial: Trial, records: Mapping[str, StageRecord]) -> None:
+        if self._read_only or self._loaded is None or self._loaded[0] is not trial:
             return
         stages = {
             name: {"result": asdict(result), "findings": [finding.to_dict() for finding in findings]}
-            for name, (result, findings) in proved.items()
+            for name, (result, findings) in records.items()
         }
         now = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        self._store.put(self._asked[1], json.dumps({"proved at": now, "stages": stages}).encode())
+        self._store.put(self._loaded[1], json.dumps({"proved at": now, "stages": stages}).encode())
 
-    def artifact(self, trial: Trial, stage: str) -> bytes | None:
+    def load_artifact(self, trial: Trial, stage: str) -> bytes | None:
         name = _artifact_name(trial, stage)
         return self._store.get(name) if name else None
 
-    def keep_artifact(self, trial: Trial, stage: str, content: bytes) -> None:
-        name = _artifact_name(trial, stage) if self._keeps else ""
+    def save_artifact(self, trial: Trial, stage: str, content: bytes) -> None:
+        name = "" if self._read_only else _artifact_name(trial, stage)
         if name:
             self._store.put(name, content)
 
@@ -64,11 +62,11 @@ def _artifact_name(trial: Trial, stage: str) -> str:
     """Empty for a program of which nothing compiled can be told from another's."""
     try:
         return f"{artifact_key(trial, stage)}.{stage}"
-    except Unremembered:
+    except NotCacheable:
         return ""
 
 
-def _proved(when: str, held: Mapping[str, Any]) -> Proved:
+def _record(when: str, held: Mapping[str, Any]) -> StageRecord:
     result = StageResult(**held["result"])
     reason = f"from the cache, proved {when}" + f": {result.reason}" * bool(result.reason)
     findings = tuple(Finding.from_dict(finding) for finding in held["findings"])

@@ -1,11 +1,12 @@
-"""truth: the trained module's answers in its own eval mode, and not a trace of having been asked."""
+"""reference: the trained module's answers in its own eval mode, and not a trace of having been asked."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.analysis.execution.eager_reference import Truth, run
+from pytest_exportready.analysis.execution.call import run
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.module.snapshot import preserved
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
@@ -36,9 +37,9 @@ def test_the_users_own_eval_with_side_effects_undone() -> None:
     """Overridden train() decides what eval means; weights, flags and modes are back afterwards."""
     net = Merging()
     with preserved(net) as state:
-        truth = Truth(net)
+        reference = EagerReference(net)
         for _ in range(2):
-            assert torch.equal(truth.answer(((X,), {})), X * 2)
+            assert torch.equal(reference.output(((X,), {})), X * 2)
         assert state.changes() == []
     assert (net.training, net.merged, net.switches) == (True, False, 0)
     assert (net.weight == 1).all()
@@ -48,8 +49,8 @@ def test_mixed_modes_and_statistics() -> None:
     """BatchNorm and dropout left in training do not move, submodules keep their modes."""
     net = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 3))
     net[2].eval()
-    truth = Truth(net)
-    first, second = truth.answer(((X,), {})), truth.answer(((X,), {}))
+    reference = EagerReference(net)
+    first, second = reference.output(((X,), {})), reference.output(((X,), {}))
     assert torch.equal(first, second)
     assert [m.training for m in net.modules()] == [True, True, True, False]
     assert int(net[0].num_batches_tracked) == 0
@@ -58,7 +59,7 @@ def test_mixed_modes_and_statistics() -> None:
 def test_under_the_wrappers() -> None:
     """The module that training wrapped, not the wrapper."""
     net = nn.Linear(3, 3)
-    assert Truth(nn.DataParallel(net)).module is net
+    assert EagerReference(nn.DataParallel(net)).module is net
 
 
 class Cache(nn.Module):
@@ -77,7 +78,7 @@ def test_a_sequence_goes_on_with_the_state() -> None:
     """Each call sees what the one before left; answers are copies, although one buffer is handed out."""
     net = Cache()
     call = ((torch.ones(1, 3),), {})
-    first, second = Truth(net).sequence([call, call])
+    first, second = EagerReference(net).outputs([call, call])
     assert (first == 1).all()
     assert (second == 2).all()
     assert not net.seen.any()
@@ -86,7 +87,7 @@ def test_a_sequence_goes_on_with_the_state() -> None:
 
 def test_observe_tells_what_changed() -> None:
     """By name, switching the mode left out."""
-    answers, changes = Truth(Cache()).observe([((X,), {})])
+    answers, changes = EagerReference(Cache()).observe([((X,), {})])
     assert len(answers) == 1
     assert {change.where for change in changes} == {"calls", "seen"}
 
@@ -110,5 +111,5 @@ def test_inputs_are_copies_and_distinct() -> None:
 def test_gradients_are_off_and_on_again() -> None:
     """No graph in the answers; the caller's mode is as it was."""
     assert torch.is_grad_enabled()
-    assert Truth(nn.Linear(3, 3)).answer(((X,), {})).grad_fn is None
+    assert EagerReference(nn.Linear(3, 3)).output(((X,), {})).grad_fn is None
     assert torch.is_grad_enabled()

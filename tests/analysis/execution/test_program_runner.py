@@ -31,7 +31,7 @@ def test_every_operator_is_seen_and_the_state_is_put_back() -> None:
         program.watched(call, lambda node, result: seen.setdefault(operator_name(node), result))  # noqa: B023
         assert seen["aten::matmul"].dtype == torch.bfloat16  # inside the region
         assert seen["output"] is not None
-    assert torch.equal(program.sequence([call])[0], torch.full((2, 2), 7.0))
+    assert torch.equal(program.outputs([call])[0], torch.full((2, 2), 7.0))
 
 
 def test_failing_names_the_innermost_operator_and_nothing_when_all_is_well() -> None:

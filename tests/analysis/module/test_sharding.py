@@ -13,7 +13,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules, whole_copy
 from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.parameters_not_sharded import inspect
@@ -115,7 +115,7 @@ def test_a_sharded_model_survives_being_looked_at(gathered: bool) -> None:
         model(ids)
     names = list(sharded_parameters(model))
     for _ in range(2):
-        assert torch.equal(Truth(model).answer(((ids,), {})), expected)
+        assert torch.equal(EagerReference(model).output(((ids,), {})), expected)
         assert list(sharded_parameters(model)) == names
     assert torch.equal(model(ids), expected)
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from stage_runs import run_stage
 from torch import Tensor, nn
 
 from pytest_exportready.analysis.execution.detectors import unregistered_parameters
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import export
-from pytest_exportready.stages._stage import Trial
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 
@@ -60,8 +60,8 @@ class ReadsClass(nn.Module):
 
 def test_a_layer_where_nobody_looks() -> None:
     """Its place is the line that reads it."""
-    trial = Trial(ExportCase(ReadsClass().eval(), (X,)), CaseOptions(), "non-strict", Truth(ReadsClass()))
-    (finding,) = [finding for finding in export.run(trial) if finding.code == "ER123"]
+    trial = Trial(ExportCase(ReadsClass().eval(), (X,)), CaseOptions(), "non-strict")
+    (finding,) = [finding for finding in run_stage(export.run, trial) if finding.code == "ER123"]
     assert finding.severity == "error"
     assert (finding.file, finding.line) == (__file__, inspect.getsourcelines(ReadsClass.forward)[1] + 1)
 
@@ -71,8 +71,8 @@ def test_a_layer_that_is_global() -> None:
 
 
 def found(model: nn.Module, x: Tensor = X, mode: str = "non-strict") -> list[tuple[str, str]]:
-    trial = Trial(ExportCase(model.eval(), (x,)), CaseOptions(), mode, Truth(model))  # type: ignore[arg-type]
-    return [(f.severity, f.where) for f in export.run(trial) if f.code == "ER123"]
+    trial = Trial(ExportCase(model.eval(), (x,)), CaseOptions(), mode)  # type: ignore[arg-type]
+    return [(f.severity, f.where) for f in run_stage(export.run, trial) if f.code == "ER123"]
 
 
 FAULTS = {

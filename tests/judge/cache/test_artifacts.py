@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 import torch
+from stage_runs import facts_of, run_stage
 from torch import Tensor, nn
 
-from pytest_exportready.analysis.execution.eager_reference import Truth
+from pytest_exportready.analysis.execution.trial import Exported, Trial
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.judge.cache import key
-from pytest_exportready.judge.cache.stage_results import Verdicts
-from pytest_exportready.stages import aotinductor
-from pytest_exportready.stages._stage import Trial, all_stages
+from pytest_exportready.judge.cache.stage_results import CachedResults
+from pytest_exportready.stages import all_stages, aotinductor
 
 X = torch.arange(8.0).reshape(4, 2)
 NAME = "aotinductor"
@@ -36,10 +36,10 @@ class Net(nn.Module):
 
 def trial(folder: Path, net: nn.Module | None = None, x: Tensor = X, keep: bool = True, **options: Any) -> Trial:
     net = net or Net()
-    made = Trial(ExportCase(net, (x,)), CaseOptions(**options), "non-strict", Truth(net))
+    made = Trial(ExportCase(net, (x,)), CaseOptions(**options), "non-strict")
     sizes = {"x": {0: torch.export.Dim("batch")}} if options.get("dynamic_batch") else None
-    made.program = torch.export.export(net, (x,), dynamic_shapes=sizes)
-    made.memory = Verdicts(folder, keep=keep)
+    made.exported = Exported(torch.export.export(net, (x,), dynamic_shapes=sizes))
+    made.cache = CachedResults(folder, read_only=not keep)
     return made
 
 
@@ -63,8 +63,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def run(trial: Trial) -> list[Finding]:
-    trial.facts.clear()
-    return list(aotinductor.STAGE.run(trial))
+    return run_stage(aotinductor.STAGE.run, trial)
 
 
 def compilations(tmp_path: Path) -> int:
@@ -77,27 +76,27 @@ def test_a_package_is_compiled_once_and_compared_each_time(tmp_path: Path) -> No
     """Its facts say that it is of an earlier run, and that it was compared now."""
     first = trial(tmp_path / "cache")
     assert run(first) == []
-    assert "compiled" not in first.facts
+    assert "compiled" not in facts_of(first)
     second = trial(tmp_path / "cache", rtol=0.1, atol=0.0)  # another verdict, the same package
     assert run(second) == []
     assert compilations(tmp_path) == 1
-    assert second.facts["compiled"] == "in an earlier run"
-    assert second.facts["compared"] == 1
-    assert second.facts["bytes"] == first.facts["bytes"] == 1
+    assert facts_of(second)["compiled"] == "in an earlier run"
+    assert facts_of(second)["compared"] == 1
+    assert facts_of(second)["bytes"] == facts_of(first)["bytes"] == 1
 
 
 @pytest.mark.usefixtures("compiled")
 def test_a_kept_package_that_does_not_agree_is_no_fault_of_the_program(tmp_path: Path) -> None:
     """It is compiled anew and replaced."""
     first = trial(tmp_path / "cache")
-    assert first.memory is not None
-    first.memory.keep_artifact(first, NAME, b"2")
+    assert first.cache is not None
+    first.cache.save_artifact(first, NAME, b"2")
     assert run(first) == []
-    assert "compiled" not in first.facts
-    assert first.memory.artifact(first, NAME) == b"1"
-    first.memory.keep_artifact(first, NAME, b"no number: it does not load")
+    assert "compiled" not in facts_of(first)
+    assert first.cache.load_artifact(first, NAME) == b"1"
+    first.cache.save_artifact(first, NAME, b"no number: it does not load")
     assert run(first) == []
-    assert first.memory.artifact(first, NAME) == b"1"
+    assert first.cache.load_artifact(first, NAME) == b"1"
     assert compilations(tmp_path) == 2
 
 
@@ -115,9 +114,9 @@ def test_a_corrupt_package_is_dropped_with_a_warning_and_never_loaded(
     second = trial(tmp_path / "cache")
     assert run(second) == []
     assert loaded == ["model.pt2"]
-    assert second.memory is not None
-    assert second.memory.problems() == [f"the corrupt entry {path.name} was dropped"]
-    assert "compiled" not in second.facts
+    assert second.cache is not None
+    assert second.cache.problems() == [f"the corrupt entry {path.name} was dropped"]
+    assert "compiled" not in facts_of(second)
 
 
 @pytest.mark.usefixtures("compiled")
@@ -145,23 +144,23 @@ OTHERS: dict[str, Callable[[Path], Trial]] = {
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_another_program_is_a_miss(other: Callable[[Path], Trial], tmp_path: Path) -> None:
     first, second = trial(tmp_path), other(tmp_path)
-    assert first.memory is not None
-    assert second.memory is not None
-    first.memory.keep_artifact(first, NAME, b"1")
-    assert first.memory.artifact(first, NAME) == b"1"
-    assert second.memory.artifact(second, NAME) is None
+    assert first.cache is not None
+    assert second.cache is not None
+    first.cache.save_artifact(first, NAME, b"1")
+    assert first.cache.load_artifact(first, NAME) == b"1"
+    assert second.cache.load_artifact(second, NAME) is None
 
 
 def test_an_example_of_another_size_is_a_miss_for_one_graph(tmp_path: Path) -> None:
     """Compilers take the sizes of the example as a hint."""
     first, second = (trial(tmp_path, x=x, dynamic_batch=True) for x in (X, X[:3]))
-    assert first.memory is not None
+    assert first.cache is not None
     assert first.program is not None
     assert second.program is not None
     assert graph_fingerprint(first.program) == graph_fingerprint(second.program)
-    first.memory.keep_artifact(first, NAME, b"1")
-    assert first.memory.artifact(first, NAME) == b"1"
-    assert first.memory.artifact(second, NAME) is None
+    first.cache.save_artifact(first, NAME, b"1")
+    assert first.cache.load_artifact(first, NAME) == b"1"
+    assert first.cache.load_artifact(second, NAME) is None
 
 
 @pytest.mark.parametrize(
@@ -178,10 +177,10 @@ def test_another_compiler_or_flag_is_a_miss(
     name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = trial(tmp_path)
-    assert first.memory is not None
-    first.memory.keep_artifact(first, NAME, b"1")
+    assert first.cache is not None
+    first.cache.save_artifact(first, NAME, b"1")
     monkeypatch.setenv(name, value)
-    assert first.memory.artifact(first, NAME) is None
+    assert first.cache.load_artifact(first, NAME) is None
 
 
 @pytest.mark.parametrize("part", ["installed_fingerprint", "topology", "all_stages"])
@@ -192,12 +191,12 @@ def test_other_versions_another_machine_or_setting_is_a_miss(
         key = "other"
 
     first = trial(tmp_path)
-    assert first.memory is not None
-    first.memory.keep_artifact(first, NAME, b"1")
+    assert first.cache is not None
+    first.cache.save_artifact(first, NAME, b"1")
     set_otherwise = {NAME: replace(all_stages()[NAME], tools=lambda: {"inductor": {"freezing": True}})}
     others = {"installed_fingerprint": "other", "topology": Other(), "all_stages": set_otherwise}
     monkeypatch.setattr(key, part, lambda: others[part])
-    assert first.memory.artifact(first, NAME) is None
+    assert first.cache.load_artifact(first, NAME) is None
 
 
 def test_a_program_with_operators_of_the_user_is_not_kept(tmp_path: Path) -> None:
@@ -214,6 +213,6 @@ def test_a_program_with_operators_of_the_user_is_not_kept(tmp_path: Path) -> Non
             return twice(x)
 
     custom = trial(tmp_path, Calls())
-    assert custom.memory is not None
-    custom.memory.keep_artifact(custom, NAME, b"1")
+    assert custom.cache is not None
+    custom.cache.save_artifact(custom, NAME, b"1")
     assert not list(tmp_path.iterdir())

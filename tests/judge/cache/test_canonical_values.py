@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import nn
 
+from pytest_exportready.analysis.execution.trial import NotCacheable
 from pytest_exportready.judge.cache.canonical_values import Spelling
-from pytest_exportready.stages._stage import Unremembered
 
 
 def spell(value: Any) -> str:
@@ -113,7 +113,7 @@ def test_equal_values_are_alike_and_others_are_not(make: Callable[[Any], Any], o
 
 @pytest.mark.parametrize("value", [threading.Lock(), (x for x in "ab"), [{"a": threading.Lock()}]], ids="abc")
 def test_what_cannot_be_told_from_another_of_its_kind(value: object) -> None:
-    with pytest.raises(Unremembered, match=r"it.* is a (lock|generator)"):
+    with pytest.raises(NotCacheable, match=r"it.* is a (lock|generator)"):
         spell(value)
 
 
@@ -121,7 +121,7 @@ def test_what_is_nested_too_deep() -> None:
     deep: list[object] = []
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(Unremembered, match="nested too deep"):
+    with pytest.raises(NotCacheable, match="nested too deep"):
         spell(deep)
 
 

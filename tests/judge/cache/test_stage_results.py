@@ -16,9 +16,9 @@ from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness
 from pytest_exportready.judge.cache import key
-from pytest_exportready.judge.cache.stage_results import Verdicts
+from pytest_exportready.judge.cache.stage_results import CachedResults
 from pytest_exportready.judge.judge import judge
-from pytest_exportready.stages._stage import all_stages
+from pytest_exportready.stages import all_stages
 
 X = torch.arange(8.0).reshape(4, 2)
 
@@ -42,8 +42,8 @@ def case(**other: Any) -> ExportCase:
 
 
 def judged(case: ExportCase, folder: Path, options: CaseOptions | None = None, keep: bool = True) -> Readiness:
-    memory = Verdicts(folder, keep=keep)
-    return judge(case, options or CaseOptions(), name="net", memory=memory)
+    cache = CachedResults(folder, read_only=not keep)
+    return judge(case, options or CaseOptions(), name="net", cache=cache)
 
 
 def cached(readiness: Readiness) -> set[str]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
-from pytest_exportready.analysis.execution.eager_reference import Call, run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.pytree import distinct, named_leaves
 from pytest_exportready.analysis.module.lora import merged_modules

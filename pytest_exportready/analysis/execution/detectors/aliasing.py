@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import distinct, flatten, named_leaves
 from pytest_exportready.analysis.module.nested_values import inside, users_packages
 from pytest_exportready.analysis.module.snapshot import equal_bits, preserved

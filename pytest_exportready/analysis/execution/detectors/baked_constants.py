@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from pytest_exportready.analysis.execution.eager_reference import Call, run
+from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.pytree import distinct, flatten
 from pytest_exportready.analysis.module.snapshot import equal_bits, preserved

@@ -16,9 +16,9 @@ from unittest import mock
 import torch
 from torch import nn
 
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.detectors.device_spoofing import Believed, Place, Pretending
-from pytest_exportready.analysis.execution.eager_reference import Call
 from pytest_exportready.analysis.execution.pytree import distinct, flatten, map_tensors
 from pytest_exportready.analysis.module.snapshot import Preserved
 from pytest_exportready.analysis.torch_internals.tensors import each_operator
@@ -83,7 +83,7 @@ def branches(module: nn.Module, call: Call, own: torch.device, target: torch.dev
 
 
 def _run(module: nn.Module, call: Call, told: Pretending, autocasts: Sequence[str]) -> _Run:
-    """autocasts: device types of the autocast regions of a run that was told the truth, in order."""
+    """autocasts: device types of the autocast regions of a run that got the true device, in order."""
     done = _Run(asked=told.asked)
 
     def note(operator: Any, args: Any, kwargs: Any) -> Any:

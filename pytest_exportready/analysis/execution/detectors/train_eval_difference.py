@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
-from pytest_exportready.analysis.execution.eager_reference import Call, run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.module.snapshot import preserved
 

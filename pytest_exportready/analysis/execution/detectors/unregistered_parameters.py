@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.execution.eager_reference import Call
+from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import distinct, flatten
 from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.analysis.torch_internals.tensors import each_operator

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.case.readiness import StageResult
+from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.case.finding import Rule
+from pytest_exportready.stages._stage import SkipStage, Stage
 
 RULE = Rule(
     "ER680",
@@ -23,17 +23,15 @@ _FIXES = {
 }
 
 
-def over_budget(budget: Mapping[str, float], stages: Sequence[StageResult], spent: dict[str, Any]) -> Iterator[Finding]:
-    """A finding for each limit of ``budget`` that the figures of ``stages`` exceed; ``spent`` gets the figures.
-
-    What was not measured, because its stage did not run, is no figure.
-    """
-    facts = {stage.name: stage.facts for stage in stages}
-    for kind, limit in budget.items():
+def run(trial: Trial) -> Iterator[Observation]:
+    missing = []
+    for kind, limit in trial.options.budget.items():
         stage, fact, unit = _SPENT_AT[kind]
-        if fact not in facts.get(stage, {}):
+        if stage not in trial.results or fact not in trial.results[stage].facts:
+            missing.append(kind)
             continue
-        figure = spent[kind] = round(facts[stage][fact] / unit, 3)
+        figure = round(trial.results[stage].facts[fact] / unit, 3)
+        yield {kind: figure}
         if figure > limit:
             raised = f'or raise it: budget={{"{kind}": {figure:g}}}' if kind != "seconds" else "or raise the budget"
             yield RULE.error(
@@ -41,3 +39,15 @@ def over_budget(budget: Mapping[str, float], stages: Sequence[StageResult], spen
                 f"{_WORDS[kind].format(f'{figure:.12g}')}, the budget is {limit:.12g}",
                 f"{_FIXES[kind]}, {raised}",
             )
+    if missing:
+        raise SkipStage(f"not measured: {', '.join(missing)}")
+
+
+STAGE = Stage(
+    run,
+    rules=(RULE,),
+    follows=("export", "reload"),
+    always=True,
+    asked=lambda trial: bool(trial.options.budget),
+    opt_in="budget",
+)

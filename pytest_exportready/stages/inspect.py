@@ -1,0 +1,21 @@
+"""Run the checks on the trained module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.checks import all_checks
+from pytest_exportready.checks._check import Subject
+from pytest_exportready.checks._inspection import ChecksCrashed, inspect_module
+from pytest_exportready.stages._stage import Stage, StageInfrastructure
+
+
+def run(trial: Trial) -> Iterator[Observation]:
+    try:
+        yield from inspect_module(all_checks(), Subject.of(trial.case, trial.options))
+    except ChecksCrashed as crashes:
+        raise StageInfrastructure(str(crashes)) from crashes
+
+
+STAGE = Stage(run, rules=(), follows=("train",), every_mode=False, every_rank=True, always=True)

@@ -66,41 +66,43 @@ class Calls(Expressions):
             self.tell(node, "state", f"writes {short(owner)}")
 
     def called(self, node: ast.Call, target: Any, arguments: list[Kind], keywords: dict[str, Kind]) -> Kind:
+        followed = self.followed(target, arguments, keywords)
+        if followed is not None:
+            return followed
+        self.report_use(node, target, arguments)
         name = getattr(target, "__name__", "")
-        if isinstance(target, nn.Module):
-            return self.module(target, arguments, keywords)
-        owner = getattr(target, "__self__", None)
-        if name == "apply" and isinstance(owner, type) and issubclass(owner, torch.autograd.Function):
-            return self.autograd_function(owner, arguments, keywords)
-        if isinstance(target, MethodType) and isinstance(target.__func__, FunctionType):
-            bound = known(target.__self__)
-            return self.interpreter.call(target.__func__, [bound, *arguments], keywords, id(target.__self__))
         if name in _NOW and str(getattr(target, "__module__", "")).startswith("torch"):
             return known(_NOW[name])
+        if target in _BUILTINS or getattr(math, name, 0) is target:
+            return _of_builtin(target, arguments)
+        return self.torch_call(node, name, operators.function(target, len(arguments)), arguments[1:])
+
+    def followed(self, target: Any, arguments: list[Kind], keywords: dict[str, Kind]) -> Kind | None:
+        """Return what a module, method or function gives whose source can be read; None for any other."""
+        if isinstance(target, nn.Module):
+            return self.module(target, arguments, keywords)
+        owner: Any = getattr(target, "__self__", None)
+        applied = getattr(target, "__name__", "") == "apply" and isinstance(owner, type)
+        if applied and issubclass(owner, torch.autograd.Function):
+            return self.autograd_function(owner, arguments, keywords)
+        if isinstance(target, MethodType) and isinstance(target.__func__, FunctionType):
+            return self.interpreter.call(target.__func__, [known(owner), *arguments], keywords, id(owner))
         if isinstance(target, FunctionType) and source_of(target) is not None:
             return self.interpreter.call(target, arguments, keywords)
+        return None
+
+    def report_use(self, node: ast.Call, target: Any, arguments: list[Kind]) -> None:
+        """Report a call that needs tensor values in Python, or computes gradients."""
         if target in (torch.autograd.grad, torch.autograd.backward):
             self.tell(node, "state", f"`{short(node)}` computes gradients")
         if str(getattr(target, "__module__", "")).split(".")[0] == "numpy" and any(map(is_tensor, arguments)):
             self.tell(node, "number", f"`{short(node)}` hands a tensor to numpy")
         if target in (min, max) and len(arguments) > 1 and any(map(of_values, arguments)):
             self.tell(node, "branch", f"`{short(node)}` compares tensors in Python")
-            return UNKNOWN
-        if arguments and of_values(arguments[0]) and (target in _TO_NUMBER or getattr(math, name, 0) is target):
-            if is_tensor(arguments[0]):
-                self.tell(node, "number", f"`{short(node)}` takes a Python number from a tensor")
-            return NUMBER
+        if arguments and is_tensor(arguments[0]) and _to_number(target):
+            self.tell(node, "number", f"`{short(node)}` takes a Python number from a tensor")
         if target is range and any(map(of_values, arguments)):
             self.tell(node, "number", f"`{short(node)}` loops as often as a tensor says")
-        if target is len and arguments[:1] == [LOOSE]:
-            return NUMBER
-        if target in (len, isinstance, hasattr, range, str, repr, type):
-            return PYTHON
-        if target is sum and arguments[:1] == [TENSORS]:
-            return TENSOR
-        if target in (list, tuple, enumerate, zip, sorted, reversed):
-            return arguments[0] if arguments[:1] == [TENSORS] and target in (list, tuple) else UNKNOWN
-        return self.torch_call(node, name, operators.function(target, len(arguments)), arguments[1:])
 
     def torch_call(self, node: ast.Call, name: str, gives: Kind, others: list[Kind]) -> Kind:
         if gives is UNKNOWN:
@@ -133,6 +135,31 @@ class Calls(Expressions):
                 kind = self.module(part, [kind], {})
             return kind
         return TENSOR if single and arguments and is_tensor(arguments[0]) else UNKNOWN
+
+
+_SIZED = (len, isinstance, hasattr, range, str, repr, type)
+_CONTAINERS = (list, tuple, enumerate, zip, sorted, reversed)
+_BUILTINS = (*_TO_NUMBER, *_SIZED, *_CONTAINERS, min, max, sum)
+
+
+def _to_number(target: Any) -> bool:
+    return target in _TO_NUMBER or getattr(math, getattr(target, "__name__", ""), 0) is target
+
+
+def _of_builtin(target: Any, arguments: list[Kind]) -> Kind:
+    """Return what a builtin, or a function of ``math``, gives."""
+    first = arguments[0] if arguments else UNKNOWN
+    if target in (min, max) and len(arguments) > 1 and any(map(of_values, arguments)):
+        return UNKNOWN
+    if _to_number(target) and of_values(first):
+        return NUMBER
+    if target is len and first is LOOSE:
+        return NUMBER
+    if target in _SIZED:
+        return PYTHON
+    if target is sum and first is TENSORS:
+        return TENSOR
+    return first if target in (list, tuple) and first is TENSORS else UNKNOWN
 
 
 def _changes(owner: Any, method: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -25,19 +24,14 @@ from pytest_exportready.analysis.source.abstract_values import (
     mixed,
     of_values,
 )
-from pytest_exportready.analysis.source.function_source import Source
+from pytest_exportready.analysis.source.function_source import CallFollower, Scope, Source
 from pytest_exportready.analysis.source.static_attributes import attribute_of, entry_of, identity, short
-
-if TYPE_CHECKING:
-    from pytest_exportready.analysis.source.interpreter import Interpreter
-
-Scope = dict[str, Kind]
 
 
 class Expressions:
     """Expressions in one call of one function. Handlers are named after the classes of ``ast``."""
 
-    def __init__(self, interpreter: Interpreter, source: Source, scope: Scope) -> None:
+    def __init__(self, interpreter: CallFollower, source: Source, scope: Scope) -> None:
         self.interpreter, self.source, self.scope = interpreter, source, scope
         self.shared: set[str] = set()  # names declared global or nonlocal
 

@@ -6,11 +6,14 @@ import ast
 import builtins
 import inspect
 import textwrap
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
+from pytest_exportready.analysis.source.abstract_values import Kind
 from pytest_exportready.analysis.source.user_frames import is_users
 
 
@@ -41,6 +44,28 @@ class Source:
             if name in table:
                 return True, table[name]
         return False, None
+
+
+Scope = dict[str, Kind]
+"""What is known of the names in one call of one function."""
+
+
+class CallFollower(Protocol):
+    """Follows the calls of user functions, and collects what is found on the way."""
+
+    def call(
+        self, function: FunctionType, arguments: Sequence[Kind], keywords: dict[str, Kind], owner: int = 0
+    ) -> Kind:
+        """Return the kind that calling ``function`` gives."""
+
+    def found(self, source: Source, scope: Scope, line: int, what: str, words: str) -> None:
+        """Report a line."""
+
+    def may_go_on(self) -> bool:
+        """Count one statement; return False once the limit is reached."""
+
+    def doubting(self, doubt: bool) -> AbstractContextManager[None]:
+        """Return a context in which lines may never be reached, if ``doubt``."""
 
 
 @cache

@@ -10,8 +10,7 @@ from types import FunctionType
 
 from pytest_exportready.analysis.source.abstract_values import UNKNOWN, Kind, Known, constant, either, known, mixed
 from pytest_exportready.analysis.source.calls import Calls
-from pytest_exportready.analysis.source.expressions import Scope
-from pytest_exportready.analysis.source.function_source import Source, source_of
+from pytest_exportready.analysis.source.function_source import Scope, Source, source_of
 
 DEPTH = 30
 STATEMENTS = 20_000  # of a whole analysis: a few tenths of a second
@@ -32,6 +31,10 @@ class Interpreter:
 
     def found(self, source: Source, scope: Scope, line: int, what: str, words: str) -> None:
         self.tell(source, scope, line, what, words, not self.doubts)
+
+    def may_go_on(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
 
     @contextmanager
     def doubting(self, doubt: bool) -> Iterator[None]:
@@ -91,8 +94,7 @@ class Body(Calls):
         return all(self.statement(statement) for statement in statements)
 
     def statement(self, node: ast.stmt) -> bool:
-        self.interpreter.left -= 1
-        if self.interpreter.left < 0:
+        if not self.interpreter.may_go_on():
             return False
         if isinstance(node, ast.Return):
             self.returned.append(self.kind(node.value) if node.value else known(None))
@@ -100,15 +102,15 @@ class Body(Calls):
         if isinstance(node, (ast.Raise, ast.Continue, ast.Break)):
             return False
         if isinstance(node, ast.If):
-            return self.branch(node.test, node.body, node.orelse, "if")
+            return self.branch(node)
         if isinstance(node, ast.While):
             self.test(node.test, "while")
-            self.branch(ast.Constant(0), node.body, node.body, "")
+            self.alternatives(node.body, node.body)
         elif isinstance(node, ast.Assert):
             self.test(node.test, "assert")
         elif isinstance(node, (ast.For, ast.AsyncFor)):
             self.assign(node.target, self.iterated(node.iter))
-            self.branch(ast.Name("__unknown__"), node.body, [], "")
+            self.alternatives(node.body, [])
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             kind = self.kind(node.value) if node.value else UNKNOWN
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -127,21 +129,22 @@ class Body(Calls):
                     self.assign(item.optional_vars, UNKNOWN)
             return self.block(node.body)
         elif isinstance(node, ast.Try):
-            self.branch(ast.Name("__unknown__"), node.body, [], "")
+            self.alternatives(node.body, [])
             self.block(node.finalbody)
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             self.scope[node.name] = UNKNOWN
         return True
 
-    def branch(self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], word: str) -> bool:
-        kind = self.test(test, word) if word else UNKNOWN
+    def branch(self, node: ast.If) -> bool:
+        kind = self.test(node.test, "if")
         if constant(kind):
             assert isinstance(kind, Known)
-            return self.block(body if kind.value else orelse)
-        with self.interpreter.doubting(kind is UNKNOWN and bool(word)):
-            return self.alternatives(body, orelse)
+            return self.block(node.body if kind.value else node.orelse)
+        with self.interpreter.doubting(kind is UNKNOWN):
+            return self.alternatives(node.body, node.orelse)
 
     def alternatives(self, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> bool:
+        """Follow both blocks from the same state, and merge what is known behind them."""
         before = dict(self.scope)
         through = self.block(body)
         first, self.scope = self.scope, before

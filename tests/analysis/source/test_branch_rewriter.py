@@ -248,7 +248,7 @@ def test_the_difference_is_one_of_the_file() -> None:
     told = difference(source, lines(model(kept)), 1).splitlines()
     first = kept.__code__.co_firstlineno
     assert told[0].startswith("--- ")
-    assert told[0].endswith("test_rewrite.py")
+    assert told[0].endswith("test_branch_rewriter.py")
     assert told[2] == f"@@ -{first},4 +{first},3 @@"
     assert told[3:] == [
         " def kept(self: Any, x: Tensor) -> Tensor:",

@@ -1,6 +1,8 @@
 """pytest-exportready: proves that a trained PyTorch model survives ``torch.export``.
 
 Importing this package imports neither torch nor jinja2: every public name is loaded on first use.
+
+PYTEST_DONT_REWRITE: in a rank this package is imported before pytest is, of which pytest would warn.
 """
 
 from __future__ import annotations

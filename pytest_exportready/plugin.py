@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_exportready.session.options import MARKER, OPTIONS, add_options, read_options
+from pytest_exportready.session.options import MARKER, OPTIONS, add_options, is_enabled, read_options
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -15,6 +15,14 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     from pytest_exportready.session import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    if is_enabled(early_config, early_config.known_args_namespace):  # before a file of the user imports torch
+        from pytest_exportready.analysis.torch_internals.first_import import import_torch
+
+        import_torch()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,22 @@ def imported() -> None:
 @pytest.fixture
 def project(pytester: pytest.Pytester, imported: None) -> Project:
     return Project(pytester)
+
+
+HIDE_NUMPY = """
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+PathFinder.find_spec = classmethod(lambda cls, name, *rest: None if name == "numpy" else find(name, *rest))
+"""
+
+
+@pytest.fixture
+def without_numpy(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every Python process started by the test, NumPy is not installed."""
+    folder = tmp_path_factory.mktemp("hidden")
+    (folder / "sitecustomize.py").write_text(HIDE_NUMPY)
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
 @pytest.fixture

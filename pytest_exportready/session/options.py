@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,12 @@ def add_options(parser: pytest.Parser) -> None:
         parser.addini(f"export_ready_{name.replace('-', '_')}", f"as --export-ready-{name}", default=default)
 
 
+def is_enabled(config: pytest.Config, arguments: Namespace) -> bool:
+    """Whether ``--export-ready`` is among the parsed command-line ``arguments``, or set in the ini file."""
+    given = arguments.export_ready
+    return bool(config.getini("export_ready") if given is None else given)
+
+
 def read_options(config: pytest.Config) -> Options:
     """Raises pytest.UsageError for a value that is not accepted, when the plugin is enabled."""
 
@@ -71,17 +78,16 @@ def read_options(config: pytest.Config) -> Options:
         given = config.getoption(f"--export-ready-{name}")
         return str(config.getini(f"export_ready_{name.replace('-', '_')}") if given is None else given)
 
-    enabled = config.getoption("--export-ready")
-    is_enabled = bool(config.getini("export_ready") if enabled is None else enabled)
+    enabled = is_enabled(config, config.option)
     where = config.invocation_params.dir
     options = Options(
-        enabled=is_enabled,
+        enabled=enabled,
         junit=where / value("junit"),
         html=where / value("html"),
         cache=value("cache"),
         cache_dir=where / value("cache-dir"),
         cache_bytes=_mebibytes(value("cache-mib")),
-        shard=_shard(value("shard")) if is_enabled else None,
+        shard=_shard(value("shard")) if enabled else None,
         shard_times=where / value("shard-times") if value("shard-times") else None,
         reference_models=value("reference-models"),
         junit_form=value("junit-form"),

@@ -17,6 +17,8 @@ import traceback
 from importlib import import_module
 from typing import Any
 
+from pytest_exportready.analysis.torch_internals.first_import import import_torch
+
 
 def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
     import torch
@@ -61,6 +63,7 @@ def serve_one(request: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    import_torch()
     from pytest_exportready.analysis.processes.warm_up import rehearse
 
     rehearse()

@@ -85,16 +85,9 @@ def _write(path: Path, why: str) -> None:
 def _software() -> Iterator[Row]:
     told = f"{platform.python_version()}, {platform.platform()}"
     yield Row("python", sys.version_info >= (3, 10), told, "install Python 3.10 or later")
-    for package, needed in (
-        ("pytest", True),
-        ("pytest-exportready", True),
-        ("junitparser", True),
-        ("jinja2", True),
-        ("pytest-xdist", False),
-    ):
+    for package in ("pytest", "pytest-exportready", "pytest-xdist", "junitparser", "jinja2"):
         found = _version(package)
-        told = found or ("not installed" if needed else "not installed; only -n needs it")
-        yield Row(package, bool(found), told, f"python -m pip install {package}", needed)
+        yield Row(package, bool(found), found or "not installed", f"python -m pip install {package}")
     compiler = next((found for found in map(shutil.which, ("g++", "clang++", "c++")) if found), "")
     told = compiler or "no compiler; only compiling with inductor needs it"
     yield Row("C++ compiler", bool(compiler), told, "install g++", needed=False)

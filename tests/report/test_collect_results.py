@@ -212,7 +212,6 @@ def test_subtests_are_folded_into_their_test(pytester: pytest.Pytester) -> None:
 
 
 def test_a_lost_worker_is_the_runners_fault(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("xdist")
     run = session(pytester, "-n", "1")
     results = {result.name: result for result in run.results}
     assert {name: result.outcome for name, result in results.items()} == {**OUTCOMES, "test_crash": "infra"}

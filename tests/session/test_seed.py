@@ -29,8 +29,6 @@ def test_runs_have_the_same_numbers(
     project: Project, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In this process, in ranks, in workers; behind another case or alone."""
-    if arguments:
-        pytest.importorskip("xdist")
     project.write("@export_ready(stages=['export'])\ndef test_before(): return ready()\n" + CASE)
     for run, chosen in enumerate([(), ("-k", "test_case")]):
         monkeypatch.setenv("RUN", str(run))

@@ -6,8 +6,6 @@ import pytest
 from test_reporting import HOSTILE
 from user_project import Project
 
-pytest.importorskip("xdist")
-
 MIXED = """
 @export_ready(scenarios=["plain", "as_is"], dynamic_batch=True)
 @pytest.mark.parametrize("n", [3, 5])

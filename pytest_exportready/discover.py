@@ -24,14 +24,19 @@ def discover(package: ModuleType, name: str, kind: type[T]) -> dict[str, T]:
 
     Raises DiscoveryError, naming the file, for a module without an object of that name and kind.
     """
-    found: dict[str, T] = {}
-    for module_name in module_names(package):
-        module = import_module(f"{package.__name__}.{module_name}")
-        declared = getattr(module, name, None)
-        if not isinstance(declared, kind):
-            raise DiscoveryError(
-                f"{module.__file__}: no {name} = {kind.__name__}(...) in this module. "
-                f"Fix: declare it, or begin the file name with an underscore."
-            )
-        found[module_name] = declared
-    return found
+    return {module_name: declared_in(package, module_name, name, kind) for module_name in module_names(package)}
+
+
+def declared_in(package: ModuleType, module_name: str, name: str, kind: type[T]) -> T:
+    """Import one module of ``package`` and return its object called ``name``.
+
+    Raises DiscoveryError, naming the file, when there is no object of that name and kind.
+    """
+    module = import_module(f"{package.__name__}.{module_name}")
+    declared = getattr(module, name, None)
+    if not isinstance(declared, kind):
+        raise DiscoveryError(
+            f"{module.__file__}: no {name} = {kind.__name__}(...) in this module. "
+            f"Fix: declare it, or begin the file name with an underscore."
+        )
+    return declared

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -71,9 +70,3 @@ class Check:
     inspect_program: Callable[[ExportedProgram, Subject], Iterable[Finding]] | None = None
     remedy: Callable[[Subject], list[str]] | None = None
     requires: tuple[str, ...] = ()
-
-
-def documentation(check: Check) -> str:
-    """The check's own text: the docstring of its module."""
-    looks = check.inspect_program if check.inspect is nothing else check.inspect
-    return inspect.cleandoc(inspect.getmodule(looks).__doc__ or "")

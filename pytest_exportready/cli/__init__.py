@@ -1,4 +1,7 @@
-"""The command ``exportready``: one subcommand for each module of this package."""
+"""The command ``exportready``: one subcommand for each module of this package.
+
+Only the module of the command that is given is imported, and all of them for ``--help``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_exportready import __version__
-from pytest_exportready.discover import discover
+from pytest_exportready.discover import declared_in, module_names
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("exportready", description=description)
     parser.add_argument("--version", action="version", version=f"pytest-exportready {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, command in discover(sys.modules[__name__], "COMMAND", Command).items():
+    given = sys.argv[1:] if argv is None else argv
+    package = sys.modules[__name__]
+    names = module_names(package)
+    for name in given[:1] if given and given[0] in names else names:
+        command = declared_in(package, name, "COMMAND", Command)
         subparser = subparsers.add_parser(name, help=command.help, description=command.help)
         command.add_arguments(subparser)
         subparser.set_defaults(run=command.run)
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args(given)
     try:
         return int(arguments.run(arguments))
     except BrokenPipeError:

@@ -12,6 +12,7 @@ from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
 from pytest_exportready.case.sanitize import exception_text, plain
 from pytest_exportready.discover import module_names
+from pytest_exportready.rules import all_rules
 from pytest_exportready.session.options import MARKER
 
 CASE_OPTIONS = pytest.StashKey[CaseOptions]()
@@ -39,7 +40,6 @@ def take_options(item: pytest.Item) -> list[str]:
 
 
 def _options_of(item: pytest.Item) -> CaseOptions:
-    from pytest_exportready.judge.codes import known_codes
     from pytest_exportready.stages import all_stages
 
     cls = getattr(item, "cls", None)
@@ -53,7 +53,7 @@ def _options_of(item: pytest.Item) -> CaseOptions:
     if inspect.isgeneratorfunction(item.obj):
         raise CaseError("the function is a generator: write return instead of yield")
     arguments, scenarios = arguments_of(item), _scenario_names()
-    return case_options(arguments, scenarios=scenarios, stages=all_stages(), codes=known_codes())
+    return case_options(arguments, scenarios=scenarios, stages=all_stages(), codes=all_rules())
 
 
 def _scenario_names() -> list[str]:

@@ -105,15 +105,18 @@ class Readiness:
             shown = (blocking or findings)[:1]
             table.append((name, "no" if blocking else "yes", "".join(map(str, shown))))
         for stage in self.stages:
-            if stage.name == "inspect":
-                continue
-            first = next((str(f) for f in self.errors if f.stage == stage.name), stage.reason)
+            first = stage.reason or next((str(f) for f in self.errors if f.stage == stage.name), "")
             passed = {"passed": "yes", "failed": "no"}.get(stage.outcome, stage.outcome)
             table.append((f"{stage.name} ({stage.mode})" if stage.mode else stage.name, passed, first))
         widths = [max(len(row[column]) for row in table) for column in (0, 1)]
         lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in table]
-        verdict = "ready" if self.ready else f"NOT READY (failed at {self.failed_stage})"
-        return "\n".join([f"{self.case} [{self.scenario}]: {verdict}", *lines])
+        return "\n".join([f"{self.case} [{self.scenario}]: {self._verdict()}", *lines])
+
+    def _verdict(self) -> str:
+        at = next((stage.name for stage in self.stages if stage.outcome == self.outcome), self.failed_stage)
+        if self.outcome == "failed":
+            return f"NOT READY (failed at {at})"
+        return f"INCONCLUSIVE (infrastructure error at {at})" if self.outcome == "infra" else "ready"
 
     def _findings_of(self, code: str) -> list[Finding]:
         return [f for f in self.findings if f.code == code]

@@ -20,20 +20,31 @@ def worst_of(told: Sequence[Readiness]) -> Readiness:
     some ranks only names them.
     """
     unbuilt = [one for one in told if any(stage.name == "case" for stage in one.stages)]
+    decisive = unbuilt or told
     stages: dict[tuple[str, str], StageResult] = {}
-    for one in unbuilt or told:
+    for one in decisive:
         for stage in one.stages:
             known = stages.setdefault((stage.name, stage.mode), stage)
             if _WORST_FIRST.index(stage.outcome) < _WORST_FIRST.index(known.outcome):
                 stages[stage.name, stage.mode] = stage
-    return replace(
-        told[0],
+    return Readiness(  # every field: one that is added later has to be merged, too
+        case=told[0].case,
+        scenario=told[0].scenario,
         stages=tuple(stages.values()),
         findings=tuple(sorted(_findings(told, bool(unbuilt)), key=lambda f: _SEVEREST_FIRST.index(f.severity))),
         checked=tuple(dict.fromkeys(check for one in told for check in one.checked)),
         prepared=tuple(dict.fromkeys(line for one in told for line in one.prepared)),
         seconds=max(one.seconds for one in told),
+        reproducer=_reproducer(decisive),
+        peak_mib=max(one.peak_mib for one in told),
+        peak_gpu_mib=max(one.peak_gpu_mib for one in told),
     )
+
+
+def _reproducer(told: Sequence[Readiness]) -> str:
+    """Return the reproducer of the first rank whose export failed and that has one, otherwise why there is none."""
+    given = [one.reproducer for one in told if one.reproducer]
+    return min(given, key=lambda text: text.startswith("# none: "), default="")
 
 
 def _findings(told: Sequence[Readiness], unbuilt: bool) -> list[Finding]:

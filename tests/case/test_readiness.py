@@ -55,7 +55,34 @@ def test_overview() -> None:
     assert "bn1: [ER302 batchnorm_frozen] left in training. Fix: model.eval()" in rows["batchnorm_frozen"]
     assert rows["other"].split()[1] == "yes"
     assert rows["s1"].split()[1] == "no"
-    assert "ready" in str(readiness("passed")).splitlines()[0]
+    assert str(readiness("passed")).splitlines()[0] == "case [plain]: ready"
+
+
+CRASHED = StageResult("inspect", "infra", reason="the check batchnorm_frozen crashed")
+
+
+@pytest.mark.parametrize(
+    ("stages", "findings", "verdict"),
+    [
+        ([StageResult("inspect", "passed")], (), "ready"),
+        ([StageResult("inspect", "failed")], (ERROR,), "NOT READY (failed at inspect)"),
+        ([CRASHED], (), "INCONCLUSIVE (infrastructure error at inspect)"),
+        ([CRASHED], (ERROR,), "NOT READY (failed at inspect)"),
+        ([CRASHED, StageResult("export", "failed")], (), "NOT READY (failed at export)"),
+        ([StageResult("inspect", "failed"), StageResult("reload", "infra", reason="disk full")], (ERROR,),
+         "NOT READY (failed at inspect)"),
+    ],
+)  # fmt: skip
+def test_the_first_line_is_the_verdict_and_every_reason_is_shown(
+    stages: list[StageResult], findings: tuple[Finding, ...], verdict: str
+) -> None:
+    """An infrastructure error is no verdict on the model, and whatever did not pass says why."""
+    found = Readiness("case", "plain", tuple(stages), findings)
+    first, *rows = str(found).splitlines()
+    assert first == f"case [plain]: {verdict}"
+    for stage in stages:
+        (row,) = (row for row in rows if row.startswith(stage.name))
+        assert stage.reason in row
 
 
 def test_files_below_the_root_are_named_from_there(tmp_path: Path) -> None:

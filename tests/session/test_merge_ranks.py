@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Outcome, Readiness, StageResult
@@ -68,3 +69,33 @@ def test_a_rank_without_a_case_is_all_there_is_to_tell() -> None:
     merged = worst_of([built, raised])
     assert outcomes(merged) == {"case": "failed"}
     assert [(f.message, f.rank) for f in merged.findings] == [("raised", 1)]
+
+
+WELL = StageResult("export", "passed")
+ILL = StageResult("export", "failed")
+FIELDS = {  # of the ranks 0 and 1, and of the case
+    "case": ("case", "case", "case"),
+    "scenario": ("ddp", "ddp", "ddp"),
+    "stages": ((WELL,), (ILL,), (ILL,)),
+    "findings": ((), (found("bad", "export"),), (found("bad", "export", rank=1),)),
+    "checked": ((("ER1", "one"),), (("ER2", "two"),), (("ER1", "one"), ("ER2", "two"))),
+    "prepared": (("moved",), ("unwrapped",), ("moved", "unwrapped")),
+    "seconds": (1.0, 2.0, 2.0),
+    "reproducer": ("", "import torch", "import torch"),
+    "peak_mib": (3.0, 2.0, 3.0),
+    "peak_gpu_mib": (4.0, 5.0, 5.0),
+}
+
+
+def test_every_field_is_merged() -> None:
+    """A field that is added to the record has to be decided on here, and in the merge."""
+    assert list(FIELDS) == [field.name for field in fields(Readiness)]
+    records: list[Any] = [Readiness(*values) for values in zip(*FIELDS.values(), strict=True)]
+    first, second, expected = records
+    assert worst_of([first, second]) == expected
+
+
+def test_a_reproducer_counts_more_than_why_there_is_none() -> None:
+    ranks = [replace(told(), reproducer=text) for text in ("", "# none: too long", "import torch", "import os")]
+    assert worst_of(ranks).reproducer == "import torch"
+    assert worst_of(ranks[:2]).reproducer == "# none: too long"

@@ -63,7 +63,7 @@ def test_all_reference_models_by_name(project: Project) -> None:
 
 
 def test_in_a_checkout_the_reference_models_run_and_not_the_tests() -> None:
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     if not (root / "reference_models").is_dir():
         pytest.skip("not a checkout")
     command = [

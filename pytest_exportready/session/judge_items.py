@@ -35,7 +35,7 @@ def register(config: pytest.Config) -> None:
     if folder is not None:
         config.pluginmanager.register(ReferenceModels(config, folder), "exportready-reference-models")
     config.pluginmanager.register(ExportReadySession(config, progress), "exportready-session")
-    if not hasattr(config, "workerinput") and not in_rank():
+    if not hasattr(config, "workerinput") and not in_rank(config):
         config.pluginmanager.register(Reporting(config, progress), "exportready-reporting")
 
 
@@ -74,7 +74,7 @@ class ExportReadySession:
         for item in items:
             (others if item.get_closest_marker(MARKER) is None else cases).append(item)
         problems = list(dict.fromkeys(text for item in cases for text in take_options(item)))
-        if not in_rank():  # which is given the cases of its shard, and would take a share of them
+        if not in_rank(config):  # which is given the cases of its shard, and would take a share of them
             cases, of_other_shards = shared_out(config, cases, problems)
             others += of_other_shards
         items[:] = [] if problems else cases
@@ -92,7 +92,7 @@ class ExportReadySession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """No case is charged for what torch imports late, nor the ranks that are forked from this process."""
         here = (item for item in session.items if CASE_OPTIONS in item.stash and item.nodeid not in self.in_ranks)
-        if not self.config.option.collectonly and (any(here) or (in_rank() and self.in_ranks)):
+        if not self.config.option.collectonly and (any(here) or (in_rank(self.config) and self.in_ranks)):
             from pytest_exportready.analysis.processes.warm_up import rehearse
 
             rehearse()
@@ -101,7 +101,7 @@ class ExportReadySession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if CASE_OPTIONS in item.stash and (in_rank() or item.nodeid not in self.in_ranks):
+        if CASE_OPTIONS in item.stash and (in_rank(self.config) or item.nodeid not in self.in_ranks):
             from pytest_exportready.session.seed import seed
 
             seed()  # before fixtures: one that seeds otherwise has its way
@@ -138,7 +138,7 @@ class ExportReadySession:
         __tracebackhide__ = True
         from pytest_exportready.session.verdict import settle
 
-        ranks = together()
+        ranks = together(self.config)
         readiness, error = self._verdict(item, options, functools.partial(function, *args, **kwargs), ranks)
         if ranks is not None:
             if error is not None:

@@ -11,7 +11,7 @@ import pytest
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
 from pytest_exportready.case.sanitize import exception_text, plain
-from pytest_exportready.discover import module_names
+from pytest_exportready.case.scenario import scenario_names
 from pytest_exportready.session.options import MARKER
 
 CASE_OPTIONS = pytest.StashKey[CaseOptions]()
@@ -52,11 +52,4 @@ def _options_of(item: pytest.Item) -> CaseOptions:
         raise CaseError("scenarios belongs on the function, not on one of its parameters")
     if inspect.isgeneratorfunction(item.obj):
         raise CaseError("the function is a generator: write return instead of yield")
-    arguments, scenarios = arguments_of(item), _scenario_names()
-    return case_options(arguments, scenarios=scenarios, stages=all_stages(), codes=known_codes())
-
-
-def _scenario_names() -> list[str]:
-    from exportready_fixtures import scenarios
-
-    return module_names(scenarios)
+    return case_options(arguments_of(item), scenarios=scenario_names(), stages=all_stages(), codes=known_codes())

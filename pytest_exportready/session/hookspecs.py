@@ -3,7 +3,7 @@
 ``pytest_exportready_graph_created`` and ``pytest_exportready_export_failed`` are for a ``conftest.py`` that looks at
 what was exported. They are called in a run with ``--export-ready`` only, in the process (and rank) that judges the
 case. Give a function of the same name the arguments that it needs, by name. What it raises is reported as ER131, and
-changes no verdict. ``pytest_exportready_rank`` is for a plugin that starts ranks.
+changes no verdict. The other two are for a plugin that runs tests in several processes.
 """
 
 from __future__ import annotations
@@ -64,8 +64,16 @@ def pytest_exportready_export_failed(
 
 @pytest.hookspec(firstresult=True)
 def pytest_exportready_rank() -> Any:
-    """Return the rank that this process is, for a plugin that runs tests in several processes; None outside of ranks.
+    """Return the rank that this process is; None outside of ranks.
 
     The object has ``size``, the number of ranks that run the current test, and ``leave()``, which leaves the default
     process group so that no other rank waits for this one.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_exportready_marker_problem(item: pytest.Item) -> str | None:
+    """Return what is wrong with a marker of your plugin on an export case: the case then fails with this text.
+
+    The text names the marker and the argument, and ends in ``Fix: `` and what to do. None: nothing is wrong.
     """

@@ -13,7 +13,7 @@ from pytest_exportready.analysis.execution.trial import ResultCache
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness
 from pytest_exportready.session.graceful_exit import exit_is_raised
-from pytest_exportready.session.marker import CASE_OPTIONS, arguments_of, take_options
+from pytest_exportready.session.marker import CASE_OPTIONS, PROBLEM, arguments_of, take_options
 from pytest_exportready.session.options import MARKER, OPTIONS
 from pytest_exportready.session.plain_data import plain_data
 from pytest_exportready.session.progress import Progress
@@ -69,11 +69,11 @@ class ExportReadySession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        cases: list[pytest.Item] = []
-        others: list[pytest.Item] = []
-        for item in items:
-            (others if item.get_closest_marker(MARKER) is None else cases).append(item)
-        problems = list(dict.fromkeys(text for item in cases for text in take_options(item)))
+        cases = [item for item in items if item.get_closest_marker(MARKER) is not None]
+        others = [item for item in items if item.get_closest_marker(MARKER) is None]
+        for item in cases:
+            take_options(item)
+        problems: list[str] = []
         if not in_rank(config):  # which is given the cases of its shard, and would take a share of them
             cases, of_other_shards = shared_out(config, cases, problems)
             others += of_other_shards
@@ -105,6 +105,17 @@ class ExportReadySession:
             from pytest_exportready.session.seed import seed
 
             seed()  # before fixtures: one that seeds otherwise has its way
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        __tracebackhide__ = True
+        if PROBLEM not in item.stash:
+            return
+        from pytest_exportready.session.verdict import misdeclared, settle
+
+        readiness = misdeclared(item, chosen_scenario(item) or DEFAULT_SCENARIO)
+        item.stash[READINESS] = readiness.relative_to(self.config.rootpath)
+        settle(readiness, CaseOptions())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, object, object]:

@@ -15,6 +15,8 @@ from pytest_exportready.case.scenario import scenario_names
 from pytest_exportready.session.options import MARKER
 
 CASE_OPTIONS = pytest.StashKey[CaseOptions]()
+PROBLEM = pytest.StashKey[str]()
+"""Of a case that cannot run: what is wrong with one of its markers."""
 
 
 def arguments_of(item: pytest.Item) -> dict[str, Any]:
@@ -28,14 +30,21 @@ def _marks_of_parameter(item: pytest.Item) -> list[pytest.Mark]:
     return [mark for mark in callspec.marks if mark.name == MARKER] if callspec else []
 
 
-def take_options(item: pytest.Item) -> list[str]:
-    """Store the options that the marker gives; returns what is wrong with it."""
+def take_options(item: pytest.Item) -> None:
+    """Store the options that the marker gives, or what is wrong with the markers of the case."""
+    problem = item.ihook.pytest_exportready_marker_problem(item=item)
     try:
-        item.stash[CASE_OPTIONS] = _options_of(item)
+        options = _options_of(item)
     except Exception as error:
         reason = str(error) if isinstance(error, CaseError) else exception_text(error)
-        return [plain(f"{item.nodeid}: export_ready: {reason}")]
-    return []
+        problem = plain(f"export_ready: {reason}")
+    else:
+        if not problem:
+            item.stash[CASE_OPTIONS] = options
+            return
+    item.stash[PROBLEM] = problem
+    if isinstance(item, pytest.Function):
+        item.fixturenames = []  # a case that cannot run sets up nothing
 
 
 def _options_of(item: pytest.Item) -> CaseOptions:

@@ -22,7 +22,8 @@ Reports = list[pytest.TestReport]
 class Gather:
     """Feed it every report of ``pytest_runtest_logreport``, and of ``pytest_collectreport`` that failed.
 
-    A call report may carry ``exportready``: the ``Readiness.to_dict()`` of its case.
+    A call report may carry ``exportready``, the ``Readiness.to_dict()`` of its case, and ``exportready_output``, what
+    torch printed meanwhile.
     """
 
     def __init__(self) -> None:
@@ -57,6 +58,7 @@ class Gather:
         results = self.results()
         for report in chain.from_iterable(chain.from_iterable(self._attempts.values())):
             vars(report).pop("exportready", None)
+            vars(report).pop("exportready_output", None)
         self._attempts.clear()
         return Run(
             results=results,
@@ -212,6 +214,7 @@ def _skip_reason(report: pytest.TestReport) -> str:
 
 def _output(reports: list[Any]) -> str:
     sections = dict.fromkeys(section for report in reports for section in report.sections)
+    sections |= {("Output of torch", getattr(report, "exportready_output", "")): None for report in reports}
     return "\n".join(f"--- {title} ---\n{content}" for title, content in sections if content.strip())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Generator
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -21,9 +22,10 @@ from pytest_exportready.session.ranks import Together, in_rank, run_in_ranks, to
 from pytest_exportready.session.reference_models import ReferenceModels, installed_at
 from pytest_exportready.session.reporting import PROBLEMS, Reporting
 from pytest_exportready.session.sharding import shared_out
-from pytest_exportready.session.trace_log import without_structured_trace
+from pytest_exportready.session.torch_output import torch_output_kept
 
 READINESS = pytest.StashKey[Readiness]()
+TORCH_OUTPUT = pytest.StashKey[StringIO]()
 SCENARIO = "export_ready_scenario"
 DEFAULT_SCENARIO = "plain"
 
@@ -134,7 +136,8 @@ class ExportReadySession:
         @functools.wraps(function)
         def judged(*args: Any, **kwargs: Any) -> None:
             __tracebackhide__ = True
-            with without_structured_trace(), exit_is_raised():
+            with torch_output_kept() as output, exit_is_raised():
+                pyfuncitem.stash[TORCH_OUTPUT] = output
                 self._judge(pyfuncitem, options, function, args, kwargs)
 
         if READINESS in pyfuncitem.stash:  # of an attempt before
@@ -212,6 +215,9 @@ class ExportReadySession:
         readiness = item.stash.get(READINESS, None)
         if call.when == "call" and readiness is not None:
             report.exportready = plain_data(readiness.to_dict())  # type: ignore[attr-defined]
+        if call.when == "call" and TORCH_OUTPUT in item.stash:
+            report.exportready_output = item.stash[TORCH_OUTPUT].getvalue()  # type: ignore[attr-defined]
+            del item.stash[TORCH_OUTPUT]
         return report
 
     @pytest.hookimpl(wrapper=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -15,6 +15,7 @@ from pytest_exportready.analysis.module.copying import CannotCopy, faithful_copy
 from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules, whole_copy
 from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.modules import is_fsdp1
+from pytest_exportready.case.prepared import Prepared
 from pytest_exportready.case.wording import counted
 from pytest_exportready.checks import all_checks
 from pytest_exportready.checks._check import Subject
@@ -23,20 +24,13 @@ if TYPE_CHECKING:
     from torch.amp import GradScaler
     from torch.optim import Optimizer
 
-__all__ = ["AnswerChanged", "CannotCopy", "Prepared", "prepare", "prepare_for_export"]
+__all__ = ["AnswerChanged", "CannotCopy", "prepare", "prepare_for_export"]
 
 UNWRAPS = "ddp_hooks_emptied"
 
 
 class AnswerChanged(RuntimeError):
     """The prepared module answers otherwise than the model: a remedy changed what it must not."""
-
-
-class Prepared(NamedTuple):
-    """module: ready to export, in eval mode. actions: what was done, a line each."""
-
-    module: nn.Module
-    actions: list[str]
 
 
 def prepare(subject: Subject) -> list[str]:

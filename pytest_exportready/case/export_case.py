@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_exportready.case.prepared import Prepared
 from pytest_exportready.case.sanitize import shown
 
 if TYPE_CHECKING:
     from torch import nn
+
+    Inputs: TypeAlias = tuple[Any, ...] | list[Any]
+    Returned: TypeAlias = (
+        "ExportCase | tuple[nn.Module, Inputs] | tuple[nn.Module, Inputs, Mapping[str, Any]] | list[Any]"
+    )
+    """What a case function returns."""
 
 
 class CaseError(Exception):
@@ -63,6 +70,10 @@ def as_case(returned: object) -> ExportCase:
     """
     import torch
 
+    if isinstance(returned, Prepared):
+        raise CaseError(
+            "the case returned what prepare_for_export returns, without inputs. Fix: return `prepared.module, (x,)`"
+        )
     if not isinstance(returned, ExportCase):
         if not isinstance(returned, (tuple, list)) or len(returned) not in (2, 3):
             raise CaseError(
@@ -107,6 +118,8 @@ def _as_module(model: Any) -> str:
     import torch
 
     name = getattr(model, "__name__", "it")
+    if isinstance(model, Prepared):
+        return "take `.module` of what prepare_for_export returned: `prepare_for_export(model).module`"
     if isinstance(model, type):
         return f"return an instance, {name}(...), instead of the class"
     if isinstance(getattr(model, "__self__", None), torch.nn.Module):
@@ -131,6 +144,8 @@ def _is_call(pair: object) -> bool:
 
 
 def _shape_of(value: object) -> str:
+    if isinstance(value, Prepared):
+        return "a Prepared, what prepare_for_export returns (module and actions)"
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)} ({', '.join(type(v).__name__ for v in value)})"
     kind = type(value).__name__ if not isinstance(value, type) else f"class {value.__name__}"

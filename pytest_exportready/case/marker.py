@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from pytest_exportready.case.export_case import Returned
+
+F = TypeVar("F", bound="Callable[..., Returned] | type[Any]")
+Lowering = Literal["decompose", "aotinductor", "onnx", "executorch"]
 
 
 @overload
 def export_ready(function: F) -> F: ...
 @overload
-def export_ready(**arguments: Any) -> Callable[[F], F]: ...
+def export_ready(
+    *,
+    dynamic_batch: bool = ...,
+    dynamic_shapes: Any = ...,
+    scenarios: str | Sequence[str] = ...,
+    strict: bool | Literal["non-strict", "strict", "both"] = ...,
+    tolerance: Mapping[Literal["rtol", "atol"], float] = ...,
+    stages: str | Sequence[str] = ...,
+    ignore: str | Sequence[str] = ...,
+    reason: str = ...,
+    xfail_stage: str = ...,
+    lower: Lowering | Sequence[Lowering] = ...,
+    budget: Mapping[Literal["seconds", "mib", "nodes"], float] = ...,
+) -> Callable[[F], F]: ...
 def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F], F]:
     """Mark a function or method as an export case: ``@export_ready`` or
     ``@export_ready(dynamic_batch=True)``.

@@ -85,7 +85,7 @@ def _channels(arguments: argparse.Namespace, cuda: str) -> Iterator[Channel]:
                 print("last-good: no night in the history yet that judged every case, left out", file=sys.stderr)
                 continue
         if not version:
-            version = resolve("torch", index.replace("{cuda}", cuda), pre=name == "nightly").version
+            version = resolve("torch", index.replace("{cuda}", cuda), pre=name == "nightly")
         yield Channel(name, version.partition("+")[0], index)
 
 

@@ -8,6 +8,7 @@ raise TypeError where they cannot do without.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_exportready.case.finding import Finding
@@ -37,6 +38,7 @@ class Assertion(Protocol):
     ) -> None: ...
 
 
+@cache
 def _assertion(name: str) -> Assertion:
     def assertion(
         model: nn.Module,
@@ -61,30 +63,12 @@ def _assertion(name: str) -> Assertion:
     return assertion
 
 
-assert_autocast_regions_fit = _assertion("autocast_regions_fit")
-assert_batchnorm_frozen = _assertion("batchnorm_frozen")
-assert_caches_fresh = _assertion("caches_fresh")
-assert_checkpoint_loaded = _assertion("checkpoint_loaded")
-assert_no_weight_copies = _assertion("no_weight_copies")
-assert_ddp_hooks_emptied = _assertion("ddp_hooks_emptied")
-assert_devices_consistent = _assertion("devices_consistent")
-assert_devices_follow_inputs = _assertion("devices_follow_inputs")
-assert_dtypes_keep_values = _assertion("dtypes_keep_values")
-assert_process_groups_named = _assertion("process_groups_named")
-assert_hooks_change_nothing = _assertion("hooks_change_nothing")
-assert_inputs_distinct = _assertion("inputs_distinct")
-assert_no_loss_scale = _assertion("no_loss_scale")
-assert_no_residual_gradients = _assertion("no_residual_gradients")
-assert_no_training_mode = _assertion("no_training_mode")
-assert_optimizer_holds_weights = _assertion("optimizer_holds_weights")
-assert_parameters_not_sharded = _assertion("parameters_not_sharded")
-assert_fake_kernels_match = _assertion("fake_kernels_match")
-assert_state_dict_names = _assertion("state_dict_names")
-assert_tensors_can_be_saved = _assertion("tensors_can_be_saved")
-assert_ties_kept = _assertion("ties_kept")
-assert_trained_buffers_saved = _assertion("trained_buffers_saved")
-assert_values_finite = _assertion("values_finite")
-assert_weights_read_directly = _assertion("weights_read_directly")
+def __getattr__(name: str) -> Assertion:
+    """Return the assertion ``assert_<check>`` of a check that has none of its own below."""
+    check = name.removeprefix("assert_")
+    if check == name or check not in all_checks():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _assertion(check)
 
 
 def assert_autograd_functions_keep_rules(model: nn.Module) -> None:

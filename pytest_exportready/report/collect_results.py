@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -22,13 +22,13 @@ Reports = list[pytest.TestReport]
 class Gather:
     """Feed it every report of ``pytest_runtest_logreport``, and of ``pytest_collectreport`` that failed.
 
-    A call report may carry ``exportready``: the ``Readiness.to_dict()`` of its case.
+    A call report may carry ``exportready``, the ``Readiness.to_dict()`` of its case, and ``exportready_output``, what
+    torch printed meanwhile.
     """
 
     def __init__(self) -> None:
         self._attempts: dict[str, list[Reports]] = {}
         self._broken: dict[str, pytest.CollectReport] = {}
-        self._expected: dict[str, None] = {}
         self._began = datetime.now().astimezone()
         self._clock = time.perf_counter()
 
@@ -44,10 +44,6 @@ class Gather:
         if report.failed:
             self._broken.setdefault(report.nodeid, report)
 
-    def expect(self, nodeids: Iterable[str]) -> None:
-        """Tell which node ids were selected: one that never reports is then missing, and not forgotten."""
-        self._expected.update(dict.fromkeys(nodeids))
-
     @paused()
     def run(self, properties: Mapping[str, str]) -> Run:
         """Everything so far as a Run that began when this object was made.
@@ -57,6 +53,7 @@ class Gather:
         results = self.results()
         for report in chain.from_iterable(chain.from_iterable(self._attempts.values())):
             vars(report).pop("exportready", None)
+            vars(report).pop("exportready_output", None)
         self._attempts.clear()
         return Run(
             results=results,
@@ -67,11 +64,10 @@ class Gather:
         )
 
     def results(self) -> tuple[TestResult, ...]:
-        """One result for each node id: what could not be collected, what ran, and what never did."""
+        """One result for each node id: what could not be collected, and what ran."""
         broken = [_uncollected(report) for report in self._broken.values()]
         ran = [_result(nodeid, attempts) for nodeid, attempts in self._attempts.items()]
-        missing = [_missing(nodeid) for nodeid in self._expected if nodeid not in self._attempts]
-        return (*broken, *ran, *missing)
+        return (*broken, *ran)
 
 
 def _uncollected(report: pytest.CollectReport) -> TestResult:
@@ -86,12 +82,6 @@ def _uncollected(report: pytest.CollectReport) -> TestResult:
         text=_full(report),
         output=_output([report]),
     )
-
-
-def _missing(nodeid: str) -> TestResult:
-    classname, name, path = _names(nodeid)
-    message = "selected, but never ran: the session ended before its turn"
-    return TestResult(nodeid, classname, name, path, outcome="missing", message=message)
 
 
 def _names(nodeid: str) -> tuple[str, str, str]:
@@ -212,6 +202,7 @@ def _skip_reason(report: pytest.TestReport) -> str:
 
 def _output(reports: list[Any]) -> str:
     sections = dict.fromkeys(section for report in reports for section in report.sections)
+    sections |= {("Output of torch", getattr(report, "exportready_output", "")): None for report in reports}
     return "\n".join(f"--- {title} ---\n{content}" for title, content in sections if content.strip())
 
 

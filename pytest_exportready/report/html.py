@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
-from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from pytest_exportready.report import case_text, embedded_data
@@ -17,6 +16,7 @@ from pytest_exportready.report.cause import causes
 from pytest_exportready.report.files import write_atomically
 from pytest_exportready.report.gc_pause import paused
 from pytest_exportready.report.page_rows import MARKS, page_rows
+from pytest_exportready.report.page_shell import SHARED, environment, shell, template_file
 from pytest_exportready.report.run import WORST_FIRST, Run
 from pytest_exportready.report.table import tabs
 from pytest_exportready.report.units import duration
@@ -36,13 +36,13 @@ def write_html(run: Run, path: Path) -> None:
 @paused()
 def page(run: Run) -> str:
     """The HTML text of the page: at most about 1 MiB, however many results there are."""
-    environment = _environment()
-    rows = page_rows(run, environment.get_template("case.html"))
+    templates = _environment()
+    rows = page_rows(run, templates.get_template("case.html"))
     found, troubles = tabs(run)
     all_causes = sorted(causes(run.results), key=lambda one: one[1][0].outcome == "infra")
-    style, script = _style(), _file("page.js")
+    style = f"{template_file(SHARED, 'page.css')}\n{template_file(SHARED, 'matrix.css')}"
     leading = {key: run.properties[key] for key in LEADING if run.properties.get(key)}
-    return environment.get_template("page.html").render(
+    return templates.get_template("page.html").render(
         run=run,
         rows=rows,
         data=Markup(embedded_data.packed(rows.data(run))),
@@ -54,42 +54,23 @@ def page(run: Run) -> str:
         troubles=troubles,
         leading=leading,
         others={key: value for key, value in run.properties.items() if key not in leading and value},
-        style=Markup(style),
-        script=Markup(script),
-        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
-        "base-uri 'none'; form-action 'none'",
+        **shell(style, template_file(SHARED, "page.js")),
         when=_when(run.timestamp),
     )
 
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("pytest_exportready.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(marks=MARKS, words=case_text.WORDS, order=WORST_FIRST)
-    environment.globals.update(command=case_text.command, behind=case_text.behind)
-    environment.filters.update(facts=case_text.facts, duration=duration, excerpt=case_text.excerpt)
-    environment.filters.update(shares=case_text.shares)
-    return environment
-
-
-def _style() -> str:
-    return f"{_file('page.css')}\n{_file('matrix.css')}"
-
-
-@cache
-def _file(name: str) -> str:
-    return (files("pytest_exportready.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    """As a Content-Security-Policy names the one style, or script, that it lets in."""
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+    filters: dict[str, Callable[..., Any]] = {
+        "duration": duration,
+        "excerpt": case_text.excerpt,
+        "facts": case_text.facts,
+        "shares": case_text.shares,
+    }
+    made = environment(SHARED, filters)
+    made.globals.update(marks=MARKS, words=case_text.WORDS, order=WORST_FIRST)
+    made.globals.update(command=case_text.command, behind=case_text.behind)
+    return made
 
 
 def _when(timestamp: str) -> str:

@@ -1,14 +1,18 @@
-"""The pytest hooks that users can implement in a ``conftest.py`` to look at what was exported.
+"""The pytest hooks of this plugin.
 
-Called in a run with ``--export-ready`` only, in the process (and rank) that judges the case. Give a function of
-the same name the arguments that it needs, by name. What it raises is told as ER131, and changes no verdict.
+``pytest_exportready_graph_created`` and ``pytest_exportready_export_failed`` are for a ``conftest.py`` that looks at
+what was exported. They are called in a run with ``--export-ready`` only, in the process (and rank) that judges the
+case. Give a function of the same name the arguments that it needs, by name. What it raises is reported as ER131, and
+changes no verdict. The other two are for a plugin that runs tests in several processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -55,4 +59,21 @@ def pytest_exportready_export_failed(
     for the root or when it is unknown. stack: the user's frames as ``(file, line)``, outermost first. source_functions:
     the function that each of them is in, such as ``Net.forward``. target: the operator that was being traced, such as
     ``aten.add.Tensor``; empty where no operator failed, and where strict export does not tell.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_exportready_rank() -> Any:
+    """Return the rank that this process is; None outside of ranks.
+
+    The object has ``size``, the number of ranks that run the current test, and ``leave()``, which leaves the default
+    process group so that no other rank waits for this one.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_exportready_marker_problem(item: pytest.Item) -> str | None:
+    """Return what is wrong with a marker of your plugin on an export case: the case then fails with this text.
+
+    The text names the marker and the argument, and ends in ``Fix: `` and what to do. None: nothing is wrong.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Generator
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from pytest_exportready.analysis.execution.trial import ResultCache
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness
 from pytest_exportready.session.graceful_exit import exit_is_raised
-from pytest_exportready.session.marker import CASE_OPTIONS, arguments_of, take_options
+from pytest_exportready.session.marker import CASE_OPTIONS, PROBLEM, arguments_of, take_options
 from pytest_exportready.session.options import MARKER, OPTIONS
 from pytest_exportready.session.plain_data import plain_data
 from pytest_exportready.session.progress import Progress
@@ -21,9 +22,10 @@ from pytest_exportready.session.ranks import Together, in_rank, run_in_ranks, to
 from pytest_exportready.session.reference_models import ReferenceModels, installed_at
 from pytest_exportready.session.reporting import PROBLEMS, Reporting
 from pytest_exportready.session.sharding import shared_out
-from pytest_exportready.session.trace_log import without_structured_trace
+from pytest_exportready.session.torch_output import torch_output_kept
 
 READINESS = pytest.StashKey[Readiness]()
+TORCH_OUTPUT = pytest.StashKey[StringIO]()
 SCENARIO = "export_ready_scenario"
 DEFAULT_SCENARIO = "plain"
 
@@ -35,7 +37,7 @@ def register(config: pytest.Config) -> None:
     if folder is not None:
         config.pluginmanager.register(ReferenceModels(config, folder), "exportready-reference-models")
     config.pluginmanager.register(ExportReadySession(config, progress), "exportready-session")
-    if not hasattr(config, "workerinput") and not in_rank():
+    if not hasattr(config, "workerinput") and not in_rank(config):
         config.pluginmanager.register(Reporting(config, progress), "exportready-reporting")
 
 
@@ -69,12 +71,12 @@ class ExportReadySession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        cases: list[pytest.Item] = []
-        others: list[pytest.Item] = []
-        for item in items:
-            (others if item.get_closest_marker(MARKER) is None else cases).append(item)
-        problems = list(dict.fromkeys(text for item in cases for text in take_options(item)))
-        if not in_rank():  # which is given the cases of its shard, and would take a share of them
+        cases = [item for item in items if item.get_closest_marker(MARKER) is not None]
+        others = [item for item in items if item.get_closest_marker(MARKER) is None]
+        for item in cases:
+            take_options(item)
+        problems: list[str] = []
+        if not in_rank(config):  # which is given the cases of its shard, and would take a share of them
             cases, of_other_shards = shared_out(config, cases, problems)
             others += of_other_shards
         items[:] = [] if problems else cases
@@ -92,7 +94,7 @@ class ExportReadySession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """No case is charged for what torch imports late, nor the ranks that are forked from this process."""
         here = (item for item in session.items if CASE_OPTIONS in item.stash and item.nodeid not in self.in_ranks)
-        if not self.config.option.collectonly and (any(here) or (in_rank() and self.in_ranks)):
+        if not self.config.option.collectonly and (any(here) or (in_rank(self.config) and self.in_ranks)):
             from pytest_exportready.analysis.processes.warm_up import rehearse
 
             rehearse()
@@ -101,10 +103,21 @@ class ExportReadySession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if CASE_OPTIONS in item.stash and (in_rank() or item.nodeid not in self.in_ranks):
+        if CASE_OPTIONS in item.stash and (in_rank(self.config) or item.nodeid not in self.in_ranks):
             from pytest_exportready.session.seed import seed
 
             seed()  # before fixtures: one that seeds otherwise has its way
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        __tracebackhide__ = True
+        if PROBLEM not in item.stash:
+            return
+        from pytest_exportready.session.verdict import misdeclared, settle
+
+        readiness = misdeclared(item, chosen_scenario(item) or DEFAULT_SCENARIO)
+        item.stash[READINESS] = readiness.relative_to(self.config.rootpath)
+        settle(readiness, CaseOptions())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, object, object]:
@@ -123,7 +136,8 @@ class ExportReadySession:
         @functools.wraps(function)
         def judged(*args: Any, **kwargs: Any) -> None:
             __tracebackhide__ = True
-            with without_structured_trace(), exit_is_raised():
+            with torch_output_kept() as output, exit_is_raised():
+                pyfuncitem.stash[TORCH_OUTPUT] = output
                 self._judge(pyfuncitem, options, function, args, kwargs)
 
         if READINESS in pyfuncitem.stash:  # of an attempt before
@@ -138,7 +152,7 @@ class ExportReadySession:
         __tracebackhide__ = True
         from pytest_exportready.session.verdict import settle
 
-        ranks = together()
+        ranks = together(self.config)
         readiness, error = self._verdict(item, options, functools.partial(function, *args, **kwargs), ranks)
         if ranks is not None:
             if error is not None:
@@ -201,6 +215,9 @@ class ExportReadySession:
         readiness = item.stash.get(READINESS, None)
         if call.when == "call" and readiness is not None:
             report.exportready = plain_data(readiness.to_dict())  # type: ignore[attr-defined]
+        if call.when == "call" and TORCH_OUTPUT in item.stash:
+            report.exportready_output = item.stash[TORCH_OUTPUT].getvalue()  # type: ignore[attr-defined]
+            del item.stash[TORCH_OUTPUT]
         return report
 
     @pytest.hookimpl(wrapper=True)

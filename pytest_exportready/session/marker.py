@@ -11,11 +11,13 @@ import pytest
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
 from pytest_exportready.case.sanitize import exception_text, plain
-from pytest_exportready.discover import module_names
+from pytest_exportready.case.scenario import scenario_names
 from pytest_exportready.rules import all_rules
 from pytest_exportready.session.options import MARKER
 
 CASE_OPTIONS = pytest.StashKey[CaseOptions]()
+PROBLEM = pytest.StashKey[str]()
+"""Of a case that cannot run: what is wrong with one of its markers."""
 
 
 def arguments_of(item: pytest.Item) -> dict[str, Any]:
@@ -29,14 +31,21 @@ def _marks_of_parameter(item: pytest.Item) -> list[pytest.Mark]:
     return [mark for mark in callspec.marks if mark.name == MARKER] if callspec else []
 
 
-def take_options(item: pytest.Item) -> list[str]:
-    """Store the options that the marker gives; returns what is wrong with it."""
+def take_options(item: pytest.Item) -> None:
+    """Store the options that the marker gives, or what is wrong with the markers of the case."""
+    problem = item.ihook.pytest_exportready_marker_problem(item=item)
     try:
-        item.stash[CASE_OPTIONS] = _options_of(item)
+        options = _options_of(item)
     except Exception as error:
         reason = str(error) if isinstance(error, CaseError) else exception_text(error)
-        return [plain(f"{item.nodeid}: export_ready: {reason}")]
-    return []
+        problem = plain(f"export_ready: {reason}")
+    else:
+        if not problem:
+            item.stash[CASE_OPTIONS] = options
+            return
+    item.stash[PROBLEM] = problem
+    if isinstance(item, pytest.Function):
+        item.fixturenames = []  # a case that cannot run sets up nothing
 
 
 def _options_of(item: pytest.Item) -> CaseOptions:
@@ -52,11 +61,4 @@ def _options_of(item: pytest.Item) -> CaseOptions:
         raise CaseError("scenarios belongs on the function, not on one of its parameters")
     if inspect.isgeneratorfunction(item.obj):
         raise CaseError("the function is a generator: write return instead of yield")
-    arguments, scenarios = arguments_of(item), _scenario_names()
-    return case_options(arguments, scenarios=scenarios, stages=all_stages(), codes=all_rules())
-
-
-def _scenario_names() -> list[str]:
-    from exportready_fixtures import scenarios
-
-    return module_names(scenarios)
+    return case_options(arguments_of(item), scenarios=scenario_names(), stages=all_stages(), codes=all_rules())

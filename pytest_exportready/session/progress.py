@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -72,12 +74,22 @@ class Progress:
         if terminal is None:
             return
         capture = self._config.pluginmanager.get_plugin("capturemanager")
-        with capture.global_and_fixture_disabled() if capture else nullcontext():
+        with _stderr_kept(), capture.global_and_fixture_disabled() if capture else nullcontext():
             if start:
                 terminal.ensure_newline()
             terminal.write(text, flush=True, **markup)
             if end:
                 terminal.line("")
+
+
+@contextmanager
+def _stderr_kept() -> Iterator[None]:
+    """pytest sets ``sys.stderr`` when it captures again, over what was put in its place meanwhile."""
+    given = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stderr = given
 
 
 def _told(report: pytest.TestReport) -> tuple[str, str] | None:

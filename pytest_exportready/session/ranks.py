@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
-from exportready_fixtures.world import current_rank
 from pytest_exportready.case.finding import Rule
 from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.session.marker import CASE_OPTIONS
@@ -26,18 +25,38 @@ FINISH = Rule(
 )
 
 
-def in_rank() -> bool:
-    """Whether this process is a rank that runs what another pytest process asks for."""
-    return current_rank.RANK is not None
+class Rank(Protocol):
+    """The rank that this process is, as the plugin that has started it describes it (``pytest_exportready_rank``)."""
+
+    @property
+    def size(self) -> int:
+        """The number of ranks that run the current test."""
+
+    def leave(self) -> None:
+        """Leave the default process group, so that no other rank waits for this one."""
+
+
+def current_rank(config: pytest.Config) -> Rank | None:
+    """Return the rank that this process is; None outside of ranks."""
+    rank: Rank | None = config.hook.pytest_exportready_rank()
+    return rank
+
+
+def in_rank(config: pytest.Config) -> bool:
+    """Return whether this process is a rank that runs what another pytest process asks for."""
+    return current_rank(config) is not None
 
 
 def run_in_ranks(item: pytest.Item, scenario: str) -> bool:
     """Have a case whose scenario trains in ranks run in them; whether it does."""
-    from pytest_exportready.case.scenario import all_scenarios
+    from pytest_exportready.case.scenario import ScenarioError, find_scenario
 
-    known = all_scenarios().get(scenario)
-    if CASE_OPTIONS not in item.stash or known is None:
+    if CASE_OPTIONS not in item.stash:
         return False
+    try:
+        known = find_scenario(scenario)
+    except ScenarioError:
+        return False  # the stage that trains reports it
     if item.get_closest_marker("world") is None:
         if known.ranks == 1:
             return False
@@ -59,9 +78,10 @@ class Together:
 
     seconds = SECONDS
 
-    def __init__(self) -> None:
+    def __init__(self, rank: Rank) -> None:
         from pytest_exportready.analysis.ranks.exchange import Meeting
 
+        self._rank = rank
         self._meeting = Meeting("verdict")  # made now: a rank that fails leaves the group
 
     @property
@@ -71,9 +91,7 @@ class Together:
 
     def leave(self) -> None:
         """Leave the process group, so that no other rank waits for this one."""
-        from exportready_fixtures.world import group
-
-        group.leave()
+        self._rank.leave()
 
     def settle(self, mine: Readiness | None) -> Readiness | None:
         """The verdict of all ranks. None: this rank has none, as its case function skipped the test."""
@@ -87,8 +105,7 @@ def _text(readiness: Readiness | None) -> bytes:
     return json.dumps(data).encode()
 
 
-def together() -> Together | None:
+def together(config: pytest.Config) -> Together | None:
     """The ranks that this process judges a case with; None where it is alone."""
-    if current_rank.RANK is None or current_rank.RANK.size == 1:
-        return None
-    return Together()
+    rank = current_rank(config)
+    return None if rank is None or rank.size == 1 else Together(rank)

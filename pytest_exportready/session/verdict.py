@@ -16,6 +16,7 @@ from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.judge.judge import OnExport, judge
 from pytest_exportready.judge.stage_loop import Watch
+from pytest_exportready.session.marker import PROBLEM
 
 if TYPE_CHECKING:
     from pytest_exportready.analysis.execution.trial import ResultCache
@@ -27,6 +28,11 @@ RETURNS_CASE = Rule(
     "An export case returns (model, args), (model, args, kwargs) or an ExportCase.",
 )
 RAISES = Rule("ER102", "case_builds", "The function that builds an export case must not raise.")
+MISDECLARED = Rule(
+    "ER106",
+    "markers_understood",
+    "The markers of a case have arguments that exist, with values that are accepted and do not contradict each other.",
+)
 
 FAULTS = (Exception, SystemExit, pytest.fail.Exception)
 PYTESTS_OWN = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception, unittest.SkipTest)
@@ -63,6 +69,14 @@ def judge_returned(
 def no_case(message: str, fix: str, *, name: str, scenario: str) -> Readiness:
     """The readiness of a case function that gives no case."""
     return _failed(name, scenario, RETURNS_CASE.error("", message, fix, stage="case"))
+
+
+def misdeclared(item: pytest.Item, scenario: str) -> Readiness:
+    """Return the readiness of a case that has a wrong marker."""
+    problem, _, fix = item.stash[PROBLEM].partition(" Fix: ")
+    place: dict[str, Any] = {"file": str(item.path), "line": (item.location[1] or 0) + 1, "stage": "case"}
+    finding = MISDECLARED.error("", problem, fix or "Correct the arguments of the marker `export_ready`.", **place)
+    return _failed(item.nodeid, scenario, finding)
 
 
 def raised(error: BaseException, *, name: str, scenario: str) -> Readiness:

@@ -8,7 +8,7 @@ from torch import distributed
 
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.case.finding import Rule
-from pytest_exportready.case.scenario import CannotTrain, all_scenarios
+from pytest_exportready.case.scenario import CannotTrain, ScenarioError, find_scenario
 from pytest_exportready.stages._stage import Stage, StageInfrastructure
 
 TRAINS = Rule(
@@ -21,9 +21,10 @@ TRAINS = Rule(
 
 def run(trial: Trial) -> Iterator[Observation]:
     name = trial.scenario
-    if name not in all_scenarios():
-        raise StageInfrastructure(f"scenario {name} is not installed")
-    scenario = all_scenarios()[name]
+    try:
+        scenario = find_scenario(name)
+    except ScenarioError as error:
+        raise StageInfrastructure(str(error)) from error
     if scenario.ranks > 1 and not (distributed.is_available() and distributed.is_initialized()):
         fix = "do not switch the plugin exportready-world off"
         raise StageInfrastructure(f"scenario {name} needs {scenario.ranks} ranks, and there is one. Fix: {fix}")

@@ -12,8 +12,10 @@ from torch import nn
 from pytest_exportready.case.export_case import CaseError, ExportCase, as_case
 from pytest_exportready.case.marker import export_ready
 from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
+from pytest_exportready.prepare import prepare_for_export
 
 NET, X = nn.Linear(2, 2), torch.ones(1, 2)
+PREPARED = prepare_for_export(NET)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torch.jit is deprecated
     SCRIPTED, TRACED = torch.jit.script(NET), torch.jit.trace(torch.relu, (X,))
@@ -74,6 +76,9 @@ REFUSED = [
     (ExportCase(NET, (X,), kwargs={3: X}), "names"),
     (ExportCase(NET, (X,), checkpoint="weights.pt"), "checkpoint is a str, not a dict"),
     (ExportCase(NET, (X,), training_state=None), "training_state is None, not a dict"),
+    (PREPARED, "without inputs. Fix: return `prepared.module, (x,)`"),
+    ((PREPARED, (X,)), "take `.module` of what prepare_for_export returned"),
+    (ExportCase(PREPARED, (X,)), "take `.module` of what prepare_for_export returned"),
     (ExportCase(NET, (X,), target_device="gpu"), "target_device='gpu'"),
     (ExportCase(NET, (X,), target_device=["cuda"]), "target_device=['cuda']"),
 ]

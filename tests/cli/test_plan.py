@@ -23,9 +23,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
     """What the index was asked for; it answers with one version for each."""
     calls: list[tuple[str, str, bool]] = []
 
-    def resolve(requirement: str, index: str, *, pre: bool = False) -> resolve_torch.Wheel:
+    def resolve(requirement: str, index: str, *, pre: bool = False) -> str:
         calls.append((requirement, index, pre))
-        return resolve_torch.Wheel("2.16.0.dev20261129+cpu" if pre else "2.14.1+cpu", "file:///x")
+        return "2.16.0.dev20261129+cpu" if pre else "2.14.1+cpu"
 
     monkeypatch.setattr(resolve_torch, "resolve", resolve)
     monkeypatch.delenv("GITHUB_OUTPUT", raising=False)

@@ -238,18 +238,6 @@ def test_what_did_not_finish_is_not_green(tmp_path: Path) -> None:
     assert read_junit(tmp_path / "junit.xml") == run
 
 
-def test_what_was_selected_and_never_ran_is_missing() -> None:
-    gather = Gather()
-    gather.expect(["tests/a.py::TestA::test_a[1]", "tests/a.py::test_b"])
-    for when in ("setup", "call", "teardown"):
-        gather.add(pytest.TestReport("tests/a.py::test_b", ("tests/a.py", 3, "test_b"), {}, "passed", None, when))
-    ran, missing = gather.results()
-    assert (ran.name, ran.outcome) == ("test_b", "passed")
-    assert (missing.classname, missing.name, missing.file) == ("tests.a.TestA", "test_a[1]", "tests/a.py")
-    assert missing.outcome == "missing"
-    assert gather.run({}).verdict == "Can't tell: 1 of 2 cases could not be judged (a[1])"
-
-
 def test_reports_lose_what_the_run_has() -> None:
     """Pytest keeps every report to its end, and other plugins do."""
     gather = Gather()

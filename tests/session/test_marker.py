@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
+
 import pytest
 from user_project import Project
 
@@ -62,20 +64,50 @@ class TestClass:
         ),
     ],
 )
-def test_a_wrong_marker_is_a_usage_error(project: Project, marked: str, told: str) -> None:
-    project.write(f"import unittest\n{marked}\n@export_ready\ndef test_good(): return ready()")
+def test_a_wrong_marker_is_the_failure_of_its_case(project: Project, marked: str, told: str) -> None:
+    project.write(f'import unittest\n{marked}\n@export_ready(stages=["export"])\ndef test_good(): return ready()')
     result = project.run()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: test_cases.py::*: export_ready: {told}"])
-    result.stderr.no_fnmatch_line("*INTERNALERROR*")
-    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1, failed=1)
+    assert project.outcomes().pop("test_good") == "passed"
+    (failed,) = (result for result in project.results().values() if result.outcome == "failed")
+    (finding,) = failed.readiness.findings if failed.readiness else ()
+    assert (failed.stage, finding.code) == ("case", "ER106")
+    assert fnmatch(finding.message, f"export_ready: {told}")
+    assert finding.fix
+    assert finding.file == "test_cases.py"
+    assert finding.line
+    result.stdout.fnmatch_lines([f"*ER106 markers_understood*export_ready: {told}*Fix: *"])
 
 
-def test_every_wrong_marker_is_told_at_once(project: Project) -> None:
-    project.write("@export_ready(a=1)\ndef test_a(): pass\n@export_ready(b=1)\ndef test_b(): pass")
-    result = project.run()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*::test_a: export_ready: unknown*'a'*", "*::test_b: export_ready: unknown*'b'*"])
+def test_a_wrong_marker_of_another_plugin_is_the_failure_of_its_case(project: Project) -> None:
+    project.write("""
+@pytest.mark.world(2, timout=3)
+@export_ready(scenarios=["plain", "ddp"])
+def test_x(): return ready()
+
+@export_ready(stages=["export"])
+def test_good(): return ready()
+""")
+    assert project.run().ret == pytest.ExitCode.TESTS_FAILED
+    assert project.outcomes() == {
+        "test_x[plain]": "failed at case",
+        "test_x[ddp]": "failed at case",
+        "test_good": "passed",
+    }
+    assert "world: unknown argument 'timout'. Fix: use one of size, " in project.results()["test_x[ddp]"].message
+
+
+def test_a_case_with_a_wrong_marker_sets_up_no_fixture(project: Project) -> None:
+    project.write("""
+@pytest.fixture
+def costly(): open("set up", "w").close()
+
+@export_ready(a=1)
+def test_x(costly): return ready()
+""")
+    project.run().assert_outcomes(failed=1)
+    assert not (project.path / "set up").exists()
 
 
 def test_scenarios_are_a_node_each(project: Project) -> None:

@@ -72,6 +72,26 @@ def test_works_with(project: Project, args: list[str]) -> None:
     assert project.outcomes() == {"test_one": "passed", "test_two": "failed at case"}
 
 
+@pytest.mark.parametrize("args", [[], ["--tb=short"], ["--tb=no"], ["--tb=line"], ["-n", "1"]], ids=" ".join)
+def test_each_finding_is_printed_once(project: Project, args: list[str]) -> None:
+    """Under FAILURES, with its fix; in the summary where pytest prints no failures."""
+    project.write('@export_ready(stages=["train"])\ndef test_two(): return not_ready()')
+    result = project.run(*args, apart="-n" in args)
+    result.assert_outcomes(failed=1)
+    printed = [line for line in result.outlines if "ER302" in line]
+    assert len(printed) == 1
+    assert "Fix: model.eval()" in printed[0]
+    summary = result.outlines.index(next(line for line in result.outlines if "= export readiness =" in line))
+    assert (result.outlines.index(printed[0]) > summary) == (args == ["--tb=no"])
+    result.stdout.fnmatch_lines(["findings: 2 errors"])
+
+
+def test_what_never_ran_is_named_in_the_summary(project: Project) -> None:
+    project.write("@export_ready\ndef test_bad(): return None\n@export_ready\ndef test_after(): return ready()")
+    result = project.run("-x")
+    result.stdout.fnmatch_lines(["after  test_cases.py::test_after", "  did not run: *", "Not ready: *"])
+
+
 def test_no_case_at_all(project: Project) -> None:
     project.write("def test_plain(): pass")
     result = project.run()

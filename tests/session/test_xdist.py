@@ -58,14 +58,27 @@ def test_the_same_verdicts_and_stages(project: Project) -> None:
     )
 
 
-def test_a_wrong_marker_is_a_usage_error(project: Project) -> None:
-    project.write('@export_ready(dynamic_bach=True, note="\\udcff")\ndef test_x(): pass\n' + MIXED)
-    result = project.run("-n", "2", apart=True)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    text = result.stdout.str() + result.stderr.str()
-    assert text.count("test_cases.py::test_x: export_ready: unknown argument 'dynamic_bach'") == 1
-    assert "INTERNALERROR" not in text
-    assert "crashed" not in text
+WRONG = """
+@export_ready(dynamic_bach=True, note="\\udcff")
+def test_case(): pass
+@pytest.mark.world(2, timeout=-1)
+@export_ready
+def test_both(): pass
+@export_ready(stages=["export"])
+def test_good(): return ready()
+"""
+
+
+def test_a_wrong_marker_is_the_failure_of_its_case(project: Project) -> None:
+    project.write(WRONG)
+    assert project.run("-n", "2", apart=True).ret == pytest.ExitCode.TESTS_FAILED
+    assert project.outcomes() == {
+        "test_case": "failed at case",
+        "test_both": "failed at case",
+        "test_good": "passed",
+    }
+    assert "export_ready: unknown argument 'dynamic_bach'" in project.results()["test_case"].message
+    assert "world: timeout=-1 is not a number above 0. Fix: " in project.results()["test_both"].message
 
 
 def test_hostile_text_and_workers_that_die(project: Project) -> None:

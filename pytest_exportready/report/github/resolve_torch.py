@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 
 SECONDS = 300
 
@@ -14,17 +13,8 @@ class WheelError(Exception):
     """No wheel could be chosen; the message says what was asked for and what pip answered."""
 
 
-@dataclass(frozen=True)
-class Wheel:
-    """version: as the wheel says. url: where it lies. sha256: in hex, empty when the index names none."""
-
-    version: str
-    url: str
-    sha256: str = ""
-
-
-def resolve(requirement: str, index: str, *, pre: bool = False) -> Wheel:
-    """The wheel that pip would install here for ``requirement`` from ``index`` alone.
+def resolve(requirement: str, index: str, *, pre: bool = False) -> str:
+    """Return the version of the wheel that pip would install here for ``requirement`` from ``index`` alone.
 
     pre: pre-releases count, as nightly builds are. Raises WheelError when there is none or the index is out of reach.
     """
@@ -39,6 +29,4 @@ def resolve(requirement: str, index: str, *, pre: bool = False) -> Wheel:
         told = [line.strip() for line in done.stderr.splitlines() if line.startswith("ERROR:")]
         raise WheelError(f"{requirement} from {index}: {' '.join(told) or done.stderr.strip()[-300:]}")
     chosen = json.loads(done.stdout)["install"][0]
-    source = chosen["download_info"]
-    hashes = source.get("archive_info", {}).get("hashes", {})
-    return Wheel(chosen["metadata"]["version"], source["url"], hashes.get("sha256", ""))
+    return str(chosen["metadata"]["version"])

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from statistics import median
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pytest_exportready.report.files import write_atomically
@@ -23,8 +19,10 @@ from pytest_exportready.report.nightly.environment_diff import short
 from pytest_exportready.report.nightly.observation import Observation
 from pytest_exportready.report.nightly.pytorch_issue import issue
 from pytest_exportready.report.nightly.slowdowns import Slower
+from pytest_exportready.report.page_shell import SHARED, environment, shell, template_file
 from pytest_exportready.report.trend import trend
 
+PACKAGE = "pytest_exportready.report.nightly"
 ROWS = 40
 """Cells shown of one cause or state; the JUnit file holds them all."""
 
@@ -83,22 +81,13 @@ def write_page(comparison: Comparison, path: Path, command: str = "") -> None:
 
 def page(comparison: Comparison, command: str = "") -> str:
     """The HTML text of the page."""
-    style = _style()
-    digest = b64encode(sha256(style.encode()).digest()).decode()
-    environment = Environment(
-        loader=PackageLoader("pytest_exportready.report.nightly"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["short"] = short
-    return environment.get_template("regress.html").render(
+    style = f"{template_file(SHARED, 'page.css')}\n{template_file(PACKAGE, 'regress.css')}"
+    templates = environment(PACKAGE, {"short": short})
+    return templates.get_template("regress.html").render(
         view=_View(comparison),
         comparison=comparison,
         command=command,
-        style=Markup(style),
-        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+        **shell(style),
         marks=MARKS,
         words=WORDS,
         tone=TONES[comparison.answer],
@@ -106,11 +95,6 @@ def page(comparison: Comparison, command: str = "") -> str:
         rows=ROWS,
         causes=CAUSES,
     )
-
-
-def _style() -> str:
-    pages = ("pytest_exportready.report", "page.css"), ("pytest_exportready.report.nightly", "regress.css")
-    return "\n".join((files(package) / "templates" / name).read_text(encoding="utf-8") for package, name in pages)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_exportready.report.github.resolve_torch import Wheel, WheelError, resolve
+from pytest_exportready.report.github.resolve_torch import WheelError, resolve
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +29,12 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("pre", "version"), [(False, "1.0"), (True, "1.1.dev20261129")])
-def test_the_newest_that_counts_with_its_hash(index: Path, pre: bool, version: str) -> None:
-    wheel = resolve("neverreal", index.as_uri(), pre=pre)
-    lies = index / "neverreal" / f"neverreal-{version}-py3-none-any.whl"
-    assert wheel == Wheel(version, lies.as_uri(), sha256(lies.read_bytes()).hexdigest())
+def test_the_newest_that_counts(index: Path, pre: bool, version: str) -> None:
+    assert resolve("neverreal", index.as_uri(), pre=pre) == version
 
 
 def test_an_exact_version(index: Path) -> None:
-    assert resolve("neverreal==1.1.dev20261128", index.as_uri()).version == "1.1.dev20261128"
+    assert resolve("neverreal==1.1.dev20261128", index.as_uri()) == "1.1.dev20261128"
 
 
 @pytest.mark.parametrize("requirement", ["neverreal==9", "--help", "not a requirement"])

@@ -20,8 +20,8 @@ from pytest_exportready.judge.assertions import (
     assert_ranks_agree as assert_ranks_agree,
 )
 from pytest_exportready.judge.cache.topology import Topology as Topology, topology as topology
+from pytest_exportready.judge.prepare import prepare_for_export as prepare_for_export
 from pytest_exportready.judge.ready_check import export_ready_check as export_ready_check
-from pytest_exportready.prepare import prepare_for_export as prepare_for_export
 from pytest_exportready.transforms.collectives.exportable import (
     exportable_all_gather as exportable_all_gather,
     exportable_all_reduce as exportable_all_reduce,

@@ -1,49 +1,66 @@
-"""``exportready explain ER302``: what a code stands for."""
+"""``exportready explain ER302``: print the documentation of a rule."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from difflib import get_close_matches
-from textwrap import fill, shorten
+from textwrap import fill, indent, shorten
 
+from pytest_exportready.case.rules import KnownRule, all_rules
+from pytest_exportready.case.rules_page import rules_page
 from pytest_exportready.case.sanitize import plain
 from pytest_exportready.cli import Command
-from pytest_exportready.rules import all_rules
+
+_WIDTH = 100
+_CODE = ("Example", "Instead")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("code", nargs="?", help="a code or a name, such as ER302; all are listed without")
+    parser.add_argument("code", nargs="?", help="a rule code or name, such as ER302. Lists all rules if omitted")
+    parser.add_argument("--markdown", action="store_true", help="print one page with the documentation of all rules")
 
 
 def run(arguments: argparse.Namespace) -> int:
     rules = all_rules()
-    if arguments.code is None:
-        for code, rule in rules.items():
-            summary = shorten(rule.doc.split("\n\n")[0], 100, placeholder=" ...")
-            print(f"{code}  {rule.name:<28}  {summary}")
+    if arguments.markdown:
+        print(rules_page(rules.values()), end="")
         return 0
-    wanted = str(arguments.code).strip()
-    names = {rule.name: code for code, rule in rules.items()}
-    code = names.get(wanted.lower(), wanted.upper())
-    if code not in rules:
-        close = get_close_matches(code, rules, 3) or get_close_matches(wanted.lower(), names, 3)
-        codes = [names.get(match, match) for match in close]
-        told = ", ".join(f"{match} ({rules[match].name})" for match in codes)
-        hint = f"Did you mean {told}?" if told else "`exportready explain` lists them all."
-        print(f"exportready explain: no such code: {plain(wanted, 80)}. {hint}", file=sys.stderr)
+    if arguments.code is None:
+        for rule in rules.values():
+            print(f"{rule.code}  {rule.name:<30}  {shorten(rule.documentation.checks, _WIDTH, placeholder=' ...')}")
+        return 0
+    found = _found(str(arguments.code).strip(), rules)
+    if found is None:
         return 2
-    print(f"{code} {rules[code].name}\n\n{_wrapped(rules[code].doc)}")
+    print(_page(found))
     return 0
 
 
-def _wrapped(text: str) -> str:
-    """Paragraphs filled anew; lists, examples and indented lines as they are."""
-    paragraphs = []
-    for paragraph in text.split("\n\n"):
-        listed = any(line.startswith((" ", "-", "*", "|", "Bad:", "Good:")) for line in paragraph.splitlines())
-        paragraphs.append(paragraph if listed else fill(paragraph, 110))
-    return "\n\n".join(paragraphs)
+def _found(wanted: str, rules: dict[str, KnownRule]) -> KnownRule | None:
+    """Return the rule with this code or name; print the closest ones if there is none."""
+    by_name = {rule.name: rule for rule in rules.values()}
+    rule = by_name.get(wanted.lower()) or rules.get(wanted.upper())
+    if rule is None:
+        close = [rules[code] for code in get_close_matches(wanted.upper(), rules, 3)]
+        close = close or [by_name[name] for name in get_close_matches(wanted.lower(), by_name, 3)]
+        names = ", ".join(f"{match.code} ({match.name})" for match in close)
+        hint = f"Did you mean {names}?" if names else "`exportready explain` lists all rules."
+        print(f"exportready explain: unknown rule {plain(wanted, 80)}. {hint}", file=sys.stderr)
+    return rule
 
 
-COMMAND = Command("say what a code of a finding stands for", add_arguments, run)
+def _page(rule: KnownRule) -> str:
+    documentation = rule.documentation
+    parts = [f"{rule.code} {rule.name}", f"What it checks\n{_filled(documentation.checks)}"]
+    for heading, text in documentation.sections.items():
+        body = indent(text, "    ") if heading in _CODE else "\n".join(map(_filled, text.splitlines()))
+        parts.append(f"{heading}\n{body}")
+    return "\n\n".join(parts)
+
+
+def _filled(line: str) -> str:
+    return fill(line, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+
+
+COMMAND = Command("print the documentation of a rule", add_arguments, run)

@@ -10,9 +10,9 @@ import pytest
 
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
+from pytest_exportready.case.rules import all_rules
 from pytest_exportready.case.sanitize import exception_text, plain
 from pytest_exportready.case.scenario import scenario_names
-from pytest_exportready.rules import all_rules
 from pytest_exportready.session.options import MARKER
 
 CASE_OPTIONS = pytest.StashKey[CaseOptions]()

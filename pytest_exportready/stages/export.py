@@ -27,10 +27,10 @@ from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks import all_checks
 from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks._inspection import inspect_program
+from pytest_exportready.checks._remedies import apply_remedies
 from pytest_exportready.diagnosis import diagnose
 from pytest_exportready.diagnosis._diagnosis import Failure
 from pytest_exportready.diagnosis.reproduce.verified import reproduced
-from pytest_exportready.prepare import prepare
 from pytest_exportready.stages._source_lines import RULE as SOURCE, other_lines
 from pytest_exportready.stages._stage import SkipStage, Stage, StageInfrastructure
 
@@ -108,7 +108,7 @@ def _export(trial: Trial) -> Iterator[Observation]:
         raise (StageInfrastructure if "ER318" in trial.options.ignore else SkipStage)(why)  # unproved is never ready
     subject = Subject(model=case.model)
     with preserved(case.model):
-        prepared = tuple(prepare(subject))
+        prepared = tuple(apply_remedies(subject))
         with preserved(subject.model) as clean:
             try:
                 program, seconds = _exported(trial, subject.model)

@@ -12,7 +12,7 @@ from torch import nn
 from pytest_exportready.case.export_case import CaseError, ExportCase, as_case
 from pytest_exportready.case.marker import export_ready
 from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
-from pytest_exportready.prepare import prepare_for_export
+from pytest_exportready.judge.prepare import prepare_for_export
 
 NET, X = nn.Linear(2, 2), torch.ones(1, 2)
 PREPARED = prepare_for_export(NET)

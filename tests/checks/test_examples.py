@@ -16,10 +16,10 @@ from torch.distributed.fsdp import fully_shard
 
 from pytest_exportready import checks
 from pytest_exportready.case.finding import Finding
+from pytest_exportready.case.rules import all_rules
 from pytest_exportready.checks import all_checks
 from pytest_exportready.checks._check import Check, Subject
 from pytest_exportready.discover import module_names
-from pytest_exportready.rules import all_rules
 
 NAMES = module_names(checks)
 

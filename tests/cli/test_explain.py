@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from pytest_exportready.case.rules import all_rules
 from pytest_exportready.cli import main
-from pytest_exportready.rules import all_rules
 
 
 @pytest.mark.parametrize("wanted", ["ER302", "er302", "batchnorm_frozen"])

@@ -17,7 +17,7 @@ from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules, whole_copy
 from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks.parameters_not_sharded import inspect
-from pytest_exportready.prepare import CannotCopy, prepare_for_export
+from pytest_exportready.judge.prepare import CannotCopy, prepare_for_export
 
 CALLS: list[str] = []
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.sync_batchnorm import without_sync
-from pytest_exportready.prepare import prepare_for_export
+from pytest_exportready.judge.prepare import prepare_for_export
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5), (3, 4, 5, 5), (2, 4, 3, 3, 3)])

@@ -9,9 +9,31 @@ from dataclasses import dataclass
 from functools import cache
 from inspect import cleandoc
 from pathlib import Path
+from textwrap import dedent
 
 _TO_THE_LAST_RULE = re.compile(r".* = Rule\(.*?\n(?=[^\s)]|\Z)", re.DOTALL)
 """The part of a file that is parsed, with all that stands above: to parse the rest would take most of the time."""
+
+
+HEADINGS = ("Why it matters", "Example", "Instead", "Severity", "Not reported")
+"""The sections of a rule's documentation, in order, behind the paragraph that says what the rule checks."""
+
+_HEADING = re.compile(rf"^({'|'.join(HEADINGS)}):\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Documentation:
+    """The documentation of a rule, taken to pieces."""
+
+    checks: str  # what the rule checks
+    sections: dict[str, str]  # text by heading, not indented
+
+    @classmethod
+    def of(cls, text: str) -> Documentation:
+        """Parse a docstring whose sections are indented below ``Heading:``."""
+        checks, *parts = _HEADING.split(text)
+        sections = {heading: dedent(body).strip() for heading, body in zip(parts[::2], parts[1::2], strict=True)}
+        return cls(" ".join(checks.split()), sections)
 
 
 @dataclass(frozen=True)
@@ -23,11 +45,15 @@ class KnownRule:
     doc: str  # the third argument where it is a string, otherwise the docstring of the module
     file: Path
 
+    @property
+    def documentation(self) -> Documentation:
+        return Documentation.of(self.doc)
+
 
 @cache
 def all_rules() -> dict[str, KnownRule]:
     """Return every rule by code, sorted."""
-    rules = [rule for file in Path(__file__).parent.rglob("*.py") for rule in _declared_in(file)]
+    rules = [rule for file in Path(__file__).parents[1].rglob("*.py") for rule in _declared_in(file)]
     return {rule.code: rule for rule in sorted(rules, key=lambda rule: rule.code)}
 
 

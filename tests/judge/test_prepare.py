@@ -19,7 +19,8 @@ from torch.optim.swa_utils import AveragedModel
 
 from pytest_exportready.checks import all_checks
 from pytest_exportready.checks._check import Subject
-from pytest_exportready.prepare import AnswerChanged, CannotCopy, prepare, prepare_for_export
+from pytest_exportready.checks._remedies import apply_remedies
+from pytest_exportready.judge.prepare import AnswerChanged, CannotCopy, prepare_for_export
 
 
 class Net(nn.Module):
@@ -104,9 +105,9 @@ def test_scaler_and_optimizer_are_cleared() -> None:
 
 def test_prepare_works_on_a_subject() -> None:
     subject = Subject(nn.DataParallel(trained(Net())))
-    assert prepare(subject)[0] == "took DataParallel off the root"
+    assert apply_remedies(subject)[0] == "took DataParallel off the root"
     assert type(subject.model) is Net
-    assert prepare(subject) == []
+    assert apply_remedies(subject) == []
 
 
 def test_names_the_attribute_that_cannot_be_copied() -> None:

@@ -18,8 +18,8 @@ import exportready_fixtures
 import exportready_reference_models
 import pytest_exportready
 from pytest_exportready.case.finding import Rule
+from pytest_exportready.case.rules import all_rules
 from pytest_exportready.cli import main
-from pytest_exportready.rules import all_rules
 
 PACKAGES = (pytest_exportready, exportready_fixtures, exportready_reference_models)
 

@@ -17,31 +17,18 @@ from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.modules import is_fsdp1
 from pytest_exportready.case.prepared import Prepared
 from pytest_exportready.case.wording import counted
-from pytest_exportready.checks import all_checks
 from pytest_exportready.checks._check import Subject
+from pytest_exportready.checks._remedies import apply_remedies
 
 if TYPE_CHECKING:
     from torch.amp import GradScaler
     from torch.optim import Optimizer
 
-__all__ = ["AnswerChanged", "CannotCopy", "prepare", "prepare_for_export"]
-
-UNWRAPS = "ddp_hooks_emptied"
+__all__ = ["AnswerChanged", "CannotCopy", "prepare_for_export"]
 
 
 class AnswerChanged(RuntimeError):
     """The prepared module answers otherwise than the model: a remedy changed what it must not."""
-
-
-def prepare(subject: Subject) -> list[str]:
-    """Run every check's remedy on ``subject`` in place, unwrapping first; returns what was done.
-
-    A remedy never changes what the model computes in eval mode.
-    """
-    checks = all_checks()
-    order = sorted(checks, key=lambda name: (name != UNWRAPS, name))
-    remedies = [remedy for name in order if (remedy := checks[name].remedy) is not None]
-    return [action for remedy in remedies for action in remedy(subject)]
 
 
 def prepare_for_export(
@@ -88,7 +75,7 @@ def prepare_for_export(
         if held:
             actions.append(f"left the gradients of {counted(held, 'parameter')} behind: a copy carries none")
         subject = Subject(twin, training_state=state)
-    actions += prepare(subject)
+    actions += apply_remedies(subject)
     if optimizer is not None:
         optimizer.zero_grad(set_to_none=True)
         actions.append("optimizer.zero_grad(set_to_none=True)")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pytest_exportready.case.sanitize import plain
 
-Severity = Literal["error", "warning", "info"]
+Severity = Literal["error", "warning", "note"]
 
 MESSAGE_LIMIT = 500
 
@@ -18,7 +18,7 @@ class Finding:
 
     code: stable identifier such as ``ER302``; used for suppression and links.
     name: the property that does not hold, such as ``batchnorm_frozen``.
-    severity: ``error`` makes the case not ready; ``warning`` and ``info`` are told only.
+    severity: ``error`` makes the case not ready; ``warning`` and ``note`` do not.
     where: qualified name of the module, parameter or argument; empty for the whole model.
     message: what is wrong, never with tensor contents.
     fix: the line to write.
@@ -66,7 +66,8 @@ class Finding:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Finding:
-        return cls(**data)
+        """Return the finding that ``to_dict`` gave, also from an earlier version, where a note was called info."""
+        return cls(**{**data, "severity": "note" if data["severity"] == "info" else data["severity"]})
 
     def __str__(self) -> str:
         stop = "" if self.message.endswith((".", "!", "?", "\u2026")) else "."
@@ -88,5 +89,5 @@ class Rule:
     def warning(self, where: str, message: str, fix: str, **place: Any) -> Finding:
         return Finding(self.code, self.name, "warning", where, message, fix, **place)
 
-    def info(self, where: str, message: str, fix: str = "", **place: Any) -> Finding:
-        return Finding(self.code, self.name, "info", where, message, fix, **place)
+    def note(self, where: str, message: str, fix: str = "", **place: Any) -> Finding:
+        return Finding(self.code, self.name, "note", where, message, fix, **place)

@@ -47,7 +47,7 @@ def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Find
             kinds = ", ".join(sorted(used))
             yield RULE.warning(where, f"{what}, which does nothing on {kinds}, where it was exported.", fix, **place)
         else:
-            yield RULE.info(where, f"{what}: it computes so whatever autocast is around it.", **place)
+            yield RULE.note(where, f"{what}: it computes so whatever autocast is around it.", **place)
 
 
 def _tensors(program: ExportedProgram, subject: Subject) -> Iterator[torch.Tensor]:

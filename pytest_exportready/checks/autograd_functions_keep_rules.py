@@ -27,7 +27,7 @@ RULE = Rule("ER160", "autograd_functions_keep_rules")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    tell = RULE.warning if subject.trainable else RULE.info
+    tell = RULE.warning if subject.trainable else RULE.note
     for function, module in autograd_functions(subject.model).items():
         found = breaches(function)
         if found:

@@ -88,7 +88,7 @@ def _judge_untouched(subject: Subject, model: nn.Module, tracking: Mapping[str, 
     guilty = [name for name in guilty if name not in idle]
     unknown = [name for name in untouched if name not in guilty and name not in idle]
     if idle:
-        yield RULE.info(
+        yield RULE.note(
             idle[0],
             f"running statistics of {counted(len(idle), 'norm')} never updated, and never used by forward on the "
             f"example inputs: {few(idle)}.",

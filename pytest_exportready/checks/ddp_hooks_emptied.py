@@ -126,7 +126,7 @@ def _left_hooks(model: nn.Module, strict: bool) -> Iterator[Finding]:
         )
     for hook, names in users_forward_hooks(model).items():
         message = f"forward hook {hook.name} on {few(names)} runs while the program is traced."
-        yield RULE.info(names[0], message, file=hook.file, line=hook.line)
+        yield RULE.note(names[0], message, file=hook.file, line=hook.line)
 
 
 def remedy(subject: Subject) -> list[str]:

@@ -95,7 +95,7 @@ def _loose(loose: list[LooseTensor], home: torch.device | None, target: str | No
             doubt = "unless forward() makes or moves them itself"
             yield RULE.warning(_where(unsure), f"{LOOSE}: {what}, {doubt}.", _register(unsure))
     if rest:
-        yield RULE.info(_where(rest), f"{LOOSE}: .to() does not move them.")
+        yield RULE.note(_where(rest), f"{LOOSE}: .to() does not move them.")
 
 
 def _where(loose: list[LooseTensor]) -> str:

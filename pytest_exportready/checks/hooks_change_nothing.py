@@ -43,12 +43,12 @@ def _judge(effect: HookEffect) -> Iterator[Finding]:
     what = f"forward hook {effect.place.name} on {few(effect.names)}"
     place: dict[str, Any] = {"file": effect.place.file, "line": effect.place.line}
     if effect.changes and effect.owned:
-        yield RULE.info(effect.names[0], f"{what} changes what passes, as the model's class says: part of it.", **place)
+        yield RULE.note(effect.names[0], f"{what} changes what passes, as the model's class says: part of it.", **place)
     elif effect.changes:
         message = f"{what} changes what passes through it: its result is baked into the program."
         yield RULE.error(effect.names[0], message, f"{REMOVE}, or write it into forward", **place)
     elif effect.keeps and effect.serves:
-        yield RULE.info(effect.names[0], f"{what} keeps tensors that forward goes on to use.", **place)
+        yield RULE.note(effect.names[0], f"{what} keeps tensors that forward goes on to use.", **place)
     elif effect.keeps:
         message = f"{what} keeps tensors of the call: torch.export leaves FakeTensors there, without values."
         yield RULE.error(effect.names[0], message, REMOVE, **place)

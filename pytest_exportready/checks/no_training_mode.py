@@ -59,7 +59,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
             FIX,
         )
     else:
-        yield RULE.info(
+        yield RULE.note(
             next(iter(training)),
             f"{counted(len(training), 'module')} in training mode, none of which behaves differently in it.",
         )

@@ -57,7 +57,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         )
     elif dropped := sorted(own - saved):
         message = f"state-dict hook {place.name} leaves out {counted(len(dropped), 'name')}: {few(dropped)}."
-        yield RULE.info(where, message, **source)
+        yield RULE.note(where, message, **source)
 
 
 def _rename(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:

@@ -40,7 +40,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
             what += " (the checkpoint has no such name)" if missing else ""
             owner = f"model.get_submodule({prefix!r})" if prefix else "model"
             if equal_bits(a.detach(), b.detach()):
-                yield RULE.info(where, f"{what}, with equal values so far.")
+                yield RULE.note(where, f"{what}, with equal values so far.")
             else:
                 yield RULE.error(where, f"{what}, with other values.", f"{owner}.{one} = {owner}.{other}")
 

@@ -161,6 +161,6 @@ def _of_program(check: Check, subject: Subject) -> Iterable[Finding]:
 
 def _raise(findings: Iterable[Finding]) -> None:
     __tracebackhide__ = True
-    told = [str(finding) for finding in findings if finding.severity != "info"]
+    told = [str(finding) for finding in findings if finding.severity != "note"]
     if told:
         raise AssertionError("\n".join(told))

@@ -32,7 +32,7 @@ class CachedStages(StageLoop):
         try:
             known = self.cache.load(trial)
         except NotCacheable as reason:
-            self.add(NOT_CACHED.info("", f"no verdict on this case is cached: {reason}", stage="export"), trial)
+            self.add(NOT_CACHED.note("", f"no verdict on this case is cached: {reason}", stage="export"), trial)
             self.run_block(stages, wanted, trial)
         else:
             if known.keys() == stages.keys():

@@ -62,7 +62,7 @@ def judge(
         case=name,
         scenario=scenario,
         stages=tuple(loop.results),
-        findings=tuple(sorted(loop.findings, key=lambda f: ("error", "warning", "info").index(f.severity))),
+        findings=tuple(sorted(loop.findings, key=lambda f: ("error", "warning", "note").index(f.severity))),
         checked=tuple(loop.checked),
         prepared=next((export.prepared for export in exports if export.prepared), ()),
         seconds=round(time.perf_counter() - started, 3),

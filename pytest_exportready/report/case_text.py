@@ -37,7 +37,7 @@ def needs_attention(result: TestResult) -> bool:
     if result.outcome != "passed" or result.earlier:
         return True
     findings = result.readiness.findings if result.readiness else ()
-    return not result.proved or any(finding.severity != "info" for finding in findings)
+    return not result.proved or any(finding.severity != "note" for finding in findings)
 
 
 def reason(result: TestResult) -> str:

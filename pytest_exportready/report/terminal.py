@@ -88,7 +88,7 @@ def _warnings(run: Run) -> Iterator[list[Piece]]:
         (result, finding)
         for result in run.worst_first
         for finding in _findings(result)
-        if finding.severity != "info" and not finding.blocks
+        if finding.severity != "note" and not finding.blocks
     ]
     for result, finding in warnings[:WARNING_LIMIT]:
         kind = f"ignored ({finding.ignored})" if finding.ignored else "warning"
@@ -111,7 +111,7 @@ def _counts(run: Run) -> Iterator[list[Piece]]:
 def _kind(finding: Finding) -> str:
     if finding.severity == "error" and finding.ignored:
         return "ignored error"
-    return "note" if finding.severity == "info" else finding.severity
+    return finding.severity
 
 
 def _findings(result: TestResult) -> tuple[Finding, ...]:

@@ -9,7 +9,7 @@ from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Readiness, StageResult
 
 _WORST_FIRST = ("failed", "infra", "passed", "skipped")
-_SEVEREST_FIRST = ("error", "warning", "info")
+_SEVEREST_FIRST = ("error", "warning", "note")
 
 
 def worst_of(told: Sequence[Readiness]) -> Readiness:

@@ -33,11 +33,11 @@ def other_lines(trial: Trial) -> Iterator[Finding]:
     try:
         every = suspects(unwrap(case.model)[0], case.args, case.kwargs)
     except Exception as error:
-        yield RULE.info("", f"the source could not be followed: {exception_text(error)}", "report this fault")
+        yield RULE.note("", f"the source could not be followed: {exception_text(error)}", "report this fault")
         return
     found = [s for s in every if s.sure and _tells(s, passed) and (s.file, s.line) != named]
     for suspect in found[:MOST]:
-        yield RULE.info("", f"{suspect.words}; {verdict}", _fix(suspect), file=suspect.file, line=suspect.line)
+        yield RULE.note("", f"{suspect.words}; {verdict}", _fix(suspect), file=suspect.file, line=suspect.line)
 
 
 def _tells(suspect: Suspect, passed: bool) -> bool:

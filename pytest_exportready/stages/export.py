@@ -140,7 +140,7 @@ def _export(trial: Trial) -> Iterator[Observation]:
         yield NAMES.error(few(odd), problem, "give it another name")
     unread = [name for name in unread_state(program) if name not in {weight.registered for weight in frozen}]
     if unread:
-        yield UNREAD.info(few(unread), "kept in the state dict, never read by the program")
+        yield UNREAD.note(few(unread), "kept in the state dict, never read by the program")
     for name, value in program.constants.items():
         if is_fake(value):
             file, line = _first_use(program, name)

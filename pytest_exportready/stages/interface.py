@@ -89,7 +89,7 @@ def _writes(trial: Trial, call: Call, handed: HandedOver) -> Iterator[Finding]:
         by_program = hand_over(trial.program.module(), call).written
     except Exception:  # told by the stage parity
         by_program = handed.written
-    tell = WRITES.info if trial.case.allow_mutation else WRITES.warning
+    tell = WRITES.note if trial.case.allow_mutation else WRITES.warning
     message = "forward writes this input in place: after the call the caller's tensor is another one"
     fix = "write to a copy: x = x.clone(), or x = x - mean in place of x.sub_(mean)"
     unlike = [
@@ -131,14 +131,14 @@ def _outputs(trial: Trial, handed: HandedOver) -> Iterator[Finding]:
     kept = handed.overwritten
     if kept:
         owner = few(dict.fromkeys(handed.shared.get(path, "a tensor outside the module") for path in kept))
-        yield (OUTPUTS.info if declared else OUTPUTS.error)(
+        yield (OUTPUTS.note if declared else OUTPUTS.error)(
             owner,
             f"{few(kept)} is the memory of {owner}, which the next call writes: an answer still held changes",
             "return a copy, .clone(); or, for a cache, ExportCase(allow_mutation=True, stateful_calls=True)",
         )
     others = [f"{path} of {owner}" for path, owner in handed.shared.items() if path not in kept]
     if others:
-        yield OUTPUTS.info("", f"output that shares memory: {few(others)}", "clone() it before you write to it")
+        yield OUTPUTS.note("", f"output that shares memory: {few(others)}", "clone() it before you write to it")
 
 
 def _order(trial: Trial, call: Call) -> Iterator[Finding]:
@@ -181,11 +181,11 @@ def _constants(trial: Trial, call: Call) -> Iterator[Finding]:
     fixed, tensors = outputs_without_inputs(trial.program)
     names = [f"output{leaves[at][0]}" for at in fixed if at < len(leaves)]
     if names and len(names) < tensors:
-        yield CONSTANT.info(few(names), f"{counted(len(names), 'output tensor')} depends on no input", "")
+        yield CONSTANT.note(few(names), f"{counted(len(names), 'output tensor')} depends on no input", "")
     numbers = [f"output{path}" for path, leaf in leaves if isinstance(leaf, (bool, int, float, str))]
     if numbers and not trial.options.dynamic_batch and trial.options.dynamic_shapes is None:
         message = "a Python value, in the program that of the example"
-        yield CONSTANT.info(few(numbers), message, "return a tensor where it has to follow the input")
+        yield CONSTANT.note(few(numbers), message, "return a tensor where it has to follow the input")
 
 
 STAGE = Stage(run, rules=(WRITES, OUTPUTS, ORDER, CONSTANT), after=("eager", "export"), every_mode=False)

@@ -88,7 +88,7 @@ def _told(branch: Branch, own: torch.device, target: torch.device) -> Finding:
             SAME_WAY.warning,
             "the way taken on {target} cannot be tried here, and the program has the other one",
         ),
-        "operators": (SAME_WAY.info, "on {target} other operators run, with the same answer"),
+        "operators": (SAME_WAY.note, "on {target} other operators run, with the same answer"),
     }[branch.outcome]
     message = f"forward asks for the device ({asked}), and {what.format(target=target)}: {branch.detail}"
     return told("", message, _FIX.format(target=target), file=branch.file, line=branch.line)

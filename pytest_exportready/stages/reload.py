@@ -132,7 +132,7 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
             if "error" not in reply:
                 names = ", ".join(imports)
                 message = f"the program loads only after `import {names}`"
-                yield NEEDS_IMPORT.info("", message, f"import {names} before torch.export.load")
+                yield NEEDS_IMPORT.note("", message, f"import {names} before torch.export.load")
                 break
     except LoaderGone as error:
         raise StageInfrastructure(str(error)) from error

@@ -116,7 +116,7 @@ def run(trial: Trial) -> Iterator[Observation]:
     if auto and symbols:
         written = shapes_text(trial.reference.module, call, trial.program, symbols, ran)
         yield {"dynamic_shapes": written}
-        yield INFERRED.info("", "dynamic sizes, found by running the trained module at other ones", f"write {written}")
+        yield INFERRED.note("", "dynamic sizes, found by running the trained module at other ones", f"write {written}")
     yield {**summary(results), "sizes": sizes[:24]}
 
 

@@ -49,7 +49,7 @@ def test_verdict_is_true(path: Path, judged: dict[str, dict[str, Any]]) -> None:
     told = "\n".join(f"{f['where']}: [{f['code']} {f['name']}] {f['message']}" for f in result["findings"])
     assert result["verdict"] == truth["verdict"], f"{truth['why']}\n{told}"
     for finding in result["findings"]:
-        assert finding["severity"] == "info" or finding["fix"], f"no fix: {finding}"
+        assert finding["severity"] == "note" or finding["fix"], f"no fix: {finding}"
 
 
 FAULTS = [path for path in sorted(CASES.glob("case_*.py")) if truth_of(path)["verdict"] == "not_ready"]

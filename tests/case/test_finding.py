@@ -34,7 +34,7 @@ def test_only_errors_that_are_not_ignored_block() -> None:
     assert error.blocks
     assert not error.ignored_because("known").blocks
     assert not RULE.warning("", "m", "f").blocks
-    assert not RULE.info("", "m").blocks
+    assert not RULE.note("", "m").blocks
     assert error.at("export").stage == "export"
 
 

@@ -67,7 +67,7 @@ def test_one_that_follows_the_input_is_a_warning() -> None:
 @pytest.mark.parametrize("target", [None, "cpu"])
 @pytest.mark.parametrize("block", [Says, Follows, Decorated])
 def test_one_that_fits_is_mentioned(block: Any, target: str | None) -> None:
-    assert [f.severity for f in found(block(), target)] == ["info"]
+    assert [f.severity for f in found(block(), target)] == ["note"]
 
 
 @pytest.mark.parametrize("block", [Says, Follows])

@@ -32,7 +32,7 @@ class Net(nn.Module):
         return Square.apply(self.linear(x))
 
 
-@pytest.mark.parametrize(("trainable", "severity"), [(True, "warning"), (False, "info")])
+@pytest.mark.parametrize(("trainable", "severity"), [(True, "warning"), (False, "note")])
 def test_severity(trainable: bool, severity: str) -> None:
     """Never an error: whether gradients are wrong, the stage gradients measures."""
     torch.manual_seed(0)

@@ -156,7 +156,7 @@ class TwoHeads(nn.Module):
 def test_a_norm_that_forward_does_not_use_is_only_mentioned() -> None:
     """A head of another task has no part in the program; where forward cannot be run, nobody knows."""
     model = trained(TwoHeads("a"))
-    assert judge(model, args=(torch.randn(2, 3),)) == [("info", "heads.b.1")]
+    assert judge(model, args=(torch.randn(2, 3),)) == [("note", "heads.b.1")]
     assert judge(model, args=(torch.randn(2, 9),)) == [("error", "heads.b.1")]
     assert judge(model) == [("error", "heads.b.1")]
     model.used = ("a", "b")

@@ -159,9 +159,9 @@ def test_forward_hooks_are_mentioned_and_left() -> None:
     subject = Subject(net())
     subject.model[0].register_forward_pre_hook(tally)
     subject.model[2].register_forward_hook(tally)
-    assert [f.severity for f in inspect(subject)] == ["info"]
+    assert [f.severity for f in inspect(subject)] == ["note"]
     assert remedy(subject) == ["left the forward hooks on 0, 2 alone: they may compute"]
-    assert [f.severity for f in inspect(subject)] == ["info"]
+    assert [f.severity for f in inspect(subject)] == ["note"]
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

@@ -42,7 +42,7 @@ def judge(model: nn.Module, **said: Any) -> list[Finding]:
 
 
 def serious(model: nn.Module, **said: Any) -> list[tuple[str, str]]:
-    return [(f.severity, f.where) for f in judge(model, **said) if f.severity != "info"]
+    return [(f.severity, f.where) for f in judge(model, **said) if f.severity != "note"]
 
 
 def test_names_the_minority_of_parameters() -> None:
@@ -101,7 +101,7 @@ def test_a_class_that_moves_them_itself_is_only_warned() -> None:
 
 def test_plain_tensor_without_a_target_is_only_mentioned() -> None:
     (finding,) = judge(Holder(value=torch.ones(2)))
-    assert (finding.severity, finding.where) == ("info", "value")
+    assert (finding.severity, finding.where) == ("note", "value")
     assert serious(Holder(value=torch.ones(2)), target_device="cpu") == []
 
 

@@ -44,12 +44,12 @@ def _findings(check: Check, subject: Subject) -> list[Finding]:
 
 @pytest.mark.parametrize(("check", "build"), _examples("good"))
 def test_good_example_is_clean(check: Check, build: Callable[[], Subject]) -> None:
-    assert [str(f) for f in _findings(check, build()) if f.severity != "info"] == []
+    assert [str(f) for f in _findings(check, build()) if f.severity != "note"] == []
 
 
 @pytest.mark.parametrize(("check", "build"), _examples("bad"))
 def test_bad_example_is_found_and_said_how_to_mend(check: Check, build: Callable[[], Subject]) -> None:
-    serious = [f for f in _findings(check, build()) if f.severity != "info"]
+    serious = [f for f in _findings(check, build()) if f.severity != "note"]
     assert serious
     for finding in serious:
         assert (finding.code, finding.name) == (check.rule.code, check.rule.name)
@@ -105,7 +105,7 @@ def test_sharded_parameters_do_not_break_a_check(tmp_path: Path) -> None:
         found = [f for check in all_checks().values() for f in check.inspect(Subject(model))]
     finally:
         dist.destroy_process_group()
-    assert [f.severity for f in found if f.severity != "info"] == ["warning", "warning", "error"]
+    assert [f.severity for f in found if f.severity != "note"] == ["warning", "warning", "error"]
     assert [f.name for f in found if f.severity == "error"] == ["parameters_not_sharded"]
 
 

@@ -135,7 +135,7 @@ class Owned(nn.Module):
 
 
 def test_hooks_that_belong_to_the_model_are_only_mentioned() -> None:
-    assert {f.severity for f in judge(Owned())} == {"info"}
+    assert {f.severity for f in judge(Owned())} == {"note"}
 
 
 def test_hooks_for_every_module_count_too() -> None:

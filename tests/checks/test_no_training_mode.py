@@ -71,7 +71,7 @@ def test_sensitive_module_left_in_training_mode(model: nn.Module) -> None:
     ],
 )
 def test_insensitive_module_in_training_mode_is_only_mentioned(model: nn.Module) -> None:
-    assert severities(model.train()) == ["info"]
+    assert severities(model.train()) == ["note"]
 
 
 def test_hook_that_reads_the_mode() -> None:
@@ -196,11 +196,11 @@ def _asks(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
     ("function", "severity"),
     [
         (_asks, "error"),
-        (lambda module, x: x * 2, "info"),
-        (lambda module, x: x + torch.randn(3), "info"),
-        (lambda module, x: x * module.seen, "info"),
-        (lambda module, x: x / 0, "info"),
-        (lambda module, x: x @ x, "info"),
+        (lambda module, x: x * 2, "note"),
+        (lambda module, x: x + torch.randn(3), "note"),
+        (lambda module, x: x * module.seen, "note"),
+        (lambda module, x: x / 0, "note"),
+        (lambda module, x: x @ x, "note"),
     ],
 )
 def test_the_mode_that_only_shows_in_the_output(function: object, severity: str) -> None:

@@ -37,7 +37,7 @@ def test_renaming_names_the_hook() -> None:
 
 
 def test_leaving_out_is_only_mentioned() -> None:
-    assert [f.severity for f in judge(drop)] == ["info"]
+    assert [f.severity for f in judge(drop)] == ["note"]
 
 
 def test_names_that_stay_are_clean() -> None:

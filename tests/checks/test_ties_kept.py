@@ -67,7 +67,7 @@ def test_the_configuration_may_say_that_nothing_is_tied(kind: Any) -> None:
 def test_equal_values_are_only_mentioned() -> None:
     model = ByPairs(tied=False)
     model.lm_head.weight = nn.Parameter(model.emb.weight.detach().clone())
-    assert judge(model) == [("info", "lm_head.weight")]
+    assert judge(model) == [("note", "lm_head.weight")]
 
 
 def test_other_tables_are_none() -> None:

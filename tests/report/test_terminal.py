@@ -136,7 +136,7 @@ def test_written_with_colours(run: Run) -> None:
 def test_infos_are_counted(run: Run, count: int) -> None:
     from pytest_exportready.case.finding import Finding
 
-    info = Finding("ER705", "loads_without_imports", "info", "", "needs an import", "")
+    info = Finding("ER705", "loads_without_imports", "note", "", "needs an import", "")
     record = replace(run.results[0].readiness, findings=(info,) * count)  # type: ignore[type-var]
     lines = summary_lines(Run((replace(run.results[0], readiness=record),)))
     told = [line for line in lines if "findings" in line]

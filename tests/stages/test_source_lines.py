@@ -30,7 +30,7 @@ def test_the_other_lines_of_a_failed_export_are_told() -> None:
     readiness = export_ready_check(Branches().eval(), (X,), stages=["export"])
     told = [finding for finding in readiness.findings if finding.code == "ER130"]
     first = Branches.forward.__code__.co_firstlineno
-    assert [(f.severity, f.file, f.line - first) for f in told] == [("info", __file__, 3)]
+    assert [(f.severity, f.file, f.line - first) for f in told] == [("note", __file__, 3)]
     assert "the export failed" in told[0].message
     assert [finding.code for finding in readiness.errors] == ["ER401"]
 

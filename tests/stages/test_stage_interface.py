@@ -40,7 +40,7 @@ def found(function: Callable[..., Any], *args: Any, **knowledge: Any) -> list[Fi
 
 
 def serious(function: Callable[..., Any], *args: Any, **knowledge: Any) -> list[Finding]:
-    return [finding for finding in found(function, *args, **knowledge) if finding.severity != "info"]
+    return [finding for finding in found(function, *args, **knowledge) if finding.severity != "note"]
 
 
 def centred(net: Any, x: Tensor, *rest: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def test_an_input_that_is_written() -> None:
     assert (finding.code, finding.severity, finding.where) == ("ER151", "warning", "args[0]")
     assert "clone()" in finding.fix
     (told,) = found(centred, allow_mutation=True)
-    assert told.severity == "info"
+    assert told.severity == "note"
 
 
 def test_an_input_that_only_the_module_writes() -> None:
@@ -179,5 +179,5 @@ def test_outputs_that_no_input_reaches_are_information() -> None:
         return net.linear(x), net.kept + 1
 
     told = [finding for finding in found(constant) if finding.code == "ER154"]
-    assert [(finding.severity, finding.where) for finding in told] == [("info", "output[1]"), ("info", "output[2]")]
+    assert [(finding.severity, finding.where) for finding in told] == [("note", "output[1]"), ("note", "output[2]")]
     assert [finding for finding in found(cached) if finding.code == "ER154"] == []

@@ -33,7 +33,7 @@ def judged(function: Callable[[Tensor], Any], *stages: str, **knowledge: Any) ->
 
 
 def found(function: Callable[[Tensor], Any], *stages: str, **knowledge: Any) -> list[Finding]:
-    return [f for f in judged(function, *stages, **knowledge).findings if f.severity != "info"]
+    return [f for f in judged(function, *stages, **knowledge).findings if f.severity != "note"]
 
 
 def writes(x: Tensor) -> Tensor:

@@ -84,7 +84,7 @@ def test_a_program_that_needs_an_import(monkeypatch: pytest.MonkeyPatch) -> None
     for model in (reload_output.ReturnsOutput(), reload_output.UsesOperator()):
         readiness = check(model)
         assert readiness.ready, readiness
-        assert told(readiness) == [("ER705", "info")]
+        assert told(readiness) == [("ER705", "note")]
         assert "import reload_output" in readiness.findings[0].fix
 
 

@@ -60,7 +60,7 @@ def look(question: str, name: str) -> tuple[str, str]:
     shown = bare_export.of(model, args, kwargs, shapes)
     stages = None if question == "eval" else ["shapes" if question == "one" else "parity"]
     readiness = export_ready_check(model, args, example_kwargs=kwargs, dynamic_shapes=shapes, stages=stages)
-    told = [f"{f.severity} {f}" for f in readiness.findings if f.severity != "info"]
+    told = [f"{f.severity} {f}" for f in readiness.findings if f.severity != "note"]
     errors = [f for f in readiness.findings if f.severity == "error"]
     if shown == "refused":
         right = bool(errors) and all(f.code != UNCLASSIFIED.code for f in errors)

@@ -86,4 +86,4 @@ def other_buffers(found: Sequence[Mismatch], *, decisive: bool) -> Iterator[Find
                 difference.where, f"{told}. What ships depends on the rank that exports.", fix_of(difference)
             )
         else:
-            yield AGREE.info(difference.where, told)
+            yield AGREE.note(difference.where, told)

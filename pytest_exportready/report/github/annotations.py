@@ -39,7 +39,7 @@ def commands(run: Run) -> list[str]:
 def _told(run: Run) -> Iterator[tuple[TestResult, Finding]]:
     for result in run.worst_first:
         findings = result.readiness.findings if result.readiness else ()
-        yield from ((result, finding) for finding in findings if finding.severity != "info" and not finding.ignored)
+        yield from ((result, finding) for finding in findings if finding.severity != "note" and not finding.ignored)
 
 
 def command(kind: str, message: str, **properties: str) -> str:

@@ -34,4 +34,4 @@ def test_unread(strict: bool) -> None:
 def test_told_once_as_information() -> None:
     readiness = export_ready_check(Net().eval(), (torch.randn(2, 4),), stages=["export"])
     (finding,) = [finding for finding in readiness.findings if finding.code == "ER143"]
-    assert (finding.severity, finding.where) == ("info", "aux.weight, aux.bias, seen")
+    assert (finding.severity, finding.where) == ("note", "aux.weight, aux.bias, seen")

@@ -232,7 +232,7 @@ def test_the_rank_read_in_forward(world: Any) -> None:
 @pytest.mark.world(2)
 def test_buffers_are_judged_by_what_they_change(world: Any) -> None:
     """An error where the outputs differ; otherwise a warning if they ship, and only told if they do not."""
-    cases = ((True, True, "error"), (False, True, "error"), (True, False, "warning"), (False, False, "info"))
+    cases = ((True, True, "error"), (False, True, "error"), (True, False, "warning"), (False, False, "note"))
     for persistent, used, severity in cases:
         found, _ = judged(Odd(float(world.rank), persistent, used))
         assert [(f.code, f.severity, f.where) for f in found] == [("ER801", severity, "part")]

@@ -234,4 +234,4 @@ def test_what_cannot_be_compared_is_not_cached_and_the_reason_told(tmp_path: Pat
         assert not cached(readiness)
     (told,) = [finding for finding in readiness.findings if finding.code == "ER105"]
     assert told.message == "no verdict on this case is cached: .lock is a lock"
-    assert told.severity == "info"
+    assert told.severity == "note"

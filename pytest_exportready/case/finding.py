@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from pytest_exportready.case.explained import with_fix
 from pytest_exportready.case.sanitize import plain
 
 Severity = Literal["error", "warning", "info"]
@@ -69,9 +70,7 @@ class Finding:
         return cls(**data)
 
     def __str__(self) -> str:
-        stop = "" if self.message.endswith((".", "!", "?", "\u2026")) else "."
-        fix = f"{stop} Fix: {self.fix}" if self.fix else ""
-        return f"{self.place}: [{self.code} {self.name}] {self.message}{fix}"
+        return with_fix(f"{self.place}: [{self.code} {self.name}] {self.message}", self.fix)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def _options_of(item: pytest.Item) -> CaseOptions:
     if any("scenarios" in mark.kwargs for mark in _marks_of_parameter(item)):
         raise CaseError("scenarios belongs on the function, not on one of its parameters")
     if inspect.isgeneratorfunction(item.obj):
-        raise CaseError("the function is a generator: write return instead of yield")
+        raise CaseError("the function is a generator", "write return instead of yield")
     arguments, scenarios = arguments_of(item), _scenario_names()
     return case_options(arguments, scenarios=scenarios, stages=all_stages(), codes=known_codes())
 

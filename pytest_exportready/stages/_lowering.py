@@ -115,7 +115,7 @@ def apart(work: Callable[[], None]) -> None:
     try:
         in_child(lambda: quietly(work), SECONDS)
     except TookTooLong as error:
-        raise StageInfrastructure(f"{error}: run it on a faster machine, or leave it out of lower=") from error
+        raise StageInfrastructure(str(error), "run it on a faster machine, or leave it out of lower=") from error
     except ProcessDied as error:
         raise LoweringFailed(str(error)) from error
     except RuntimeError as error:

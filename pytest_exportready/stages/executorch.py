@@ -58,8 +58,8 @@ def run(trial: Trial) -> Iterator[Observation]:
         quietly(_imported)  # once, not in each child
     except LoweringFailed as error:
         raise StageInfrastructure(
-            f"the extra [executorch] is there and cannot be used: {error.reason}. "
-            "Fix: pip install --upgrade 'pytest-exportready[executorch]', with the torch that it was built for"
+            f"the extra [executorch] is there and cannot be used: {error.reason}",
+            "pip install --upgrade 'pytest-exportready[executorch]', with the torch that it was built for",
         ) from error
 
     def lower(calls: list[Call]) -> Lowered:

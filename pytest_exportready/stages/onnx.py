@@ -55,10 +55,8 @@ def run(trial: Trial) -> Iterator[Observation]:
     try:
         quietly(lambda: [importlib.import_module(name) for name in _PACKAGES])  # once, not in each child
     except LoweringFailed as error:
-        fix = "pip install --upgrade 'pytest-exportready[onnx]'"
-        raise StageInfrastructure(
-            f"the extra [onnx] is there and cannot be used: {error.reason}. Fix: {fix}"
-        ) from error
+        problem = f"the extra [onnx] is there and cannot be used: {error.reason}"
+        raise StageInfrastructure(problem, "pip install --upgrade 'pytest-exportready[onnx]'") from error
 
     def lower(calls: list[Call]) -> Lowered:
         path, given = folder / "model.onnx", folder / "answers.pt"

@@ -63,7 +63,7 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
     try:
         _save(program, path)
     except TookTooLong as error:
-        raise StageInfrastructure(f"saving the program: {error}: run it on a faster machine") from error
+        raise StageInfrastructure(f"saving the program: {error}", "run it on a faster machine") from error
     except (RuntimeError, OSError, ProcessDied) as error:
         text = without_tensors(str(error))
         if isinstance(error, OSError) or _NO_ROOM.search(text):
@@ -137,7 +137,7 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
     except LoaderGone as error:
         raise StageInfrastructure(str(error)) from error
     except TookTooLong as error:
-        raise StageInfrastructure(f"the saved program: {error}: run it on a faster machine") from error
+        raise StageInfrastructure(f"the saved program: {error}", "run it on a faster machine") from error
     except ProcessDied as error:
         yield LOADS.error("", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand")
         return None

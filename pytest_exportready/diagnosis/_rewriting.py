@@ -28,7 +28,7 @@ from pytest_exportready.analysis.source.branch_rewriter import CannotRewrite, ch
 from pytest_exportready.analysis.source.function_source import Source
 from pytest_exportready.analysis.source.source_edit import Edit, difference, edited, replaced
 from pytest_exportready.analysis.source.value_dependent_lines import Suspect
-from pytest_exportready.case.finding import MESSAGE_LIMIT
+from pytest_exportready.case.finding import PATCH_LIMIT
 from pytest_exportready.diagnosis._affordable import affordable
 from pytest_exportready.diagnosis._diagnosis import Failure
 
@@ -69,7 +69,7 @@ def _branches(failure: Failure) -> dict[Source, list[Suspect]]:
 def _shown(patched: dict[Source, list[str]]) -> str:
     for context in (1, 0):
         text = "\n".join(difference(source, lines, context) for source, lines in patched.items())
-        if len(text) <= MESSAGE_LIMIT:
+        if len(text) <= PATCH_LIMIT:
             return text
     return ""
 

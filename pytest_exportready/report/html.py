@@ -41,7 +41,8 @@ def page(run: Run) -> str:
     found, troubles = tabs(run)
     all_causes = sorted(causes(run.results), key=lambda one: one[1][0].outcome == "infra")
     style, script = _style(), _file("page.js")
-    leading = {key: run.properties[key] for key in LEADING if run.properties.get(key)}
+    environs = run.environment
+    leading = {key: environs[key] for key in LEADING if environs.get(key)}
     return environment.get_template("page.html").render(
         run=run,
         rows=rows,
@@ -53,7 +54,7 @@ def page(run: Run) -> str:
         tabs=found,
         troubles=troubles,
         leading=leading,
-        others={key: value for key, value in run.properties.items() if key not in leading and value},
+        others={key: value for key, value in environs.items() if key not in leading and value},
         style=Markup(style),
         script=Markup(script),
         policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "

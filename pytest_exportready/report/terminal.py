@@ -91,24 +91,24 @@ def _aside(result: TestResult, room: int) -> list[Piece]:
 def _findings(run: Run) -> Iterator[list[Piece]]:
     infos = 0
     warnings: list[tuple[TestResult, Finding]] = []
-    errors: list[tuple[TestResult, str]] = []
+    errors: list[tuple[TestResult, list[str]]] = []
     for result in run.worst_first:
         findings = result.readiness.findings if result.readiness else ()
         infos += sum(finding.severity == "info" for finding in findings)
         told = [finding for finding in findings if finding.severity != "info" and not finding.blocks]
         warnings += [(result, finding) for finding in told]
         if result.outcome in ("failed", "infra", "missing"):
-            blocking = [str(finding) for finding in findings if finding.blocks]
-            errors += [(result, text) for text in blocking or [result.message or result.outcome]]
+            blocking = [_rows(finding) for finding in findings if finding.blocks]
+            errors += [(result, rows) for rows in blocking or [[truncate.line(result.message or result.outcome)]]]
     if errors:
         yield [("", "")]
     case = None
-    for result, text in errors[:ERROR_LIMIT]:
+    for result, rows in errors[:ERROR_LIMIT]:
         if result is not case:
             colour = "red" if result.outcome == "failed" else "yellow"
             yield [(run.told(result), colour), (f"  {truncate.line(result.nodeid)}", "")]
             case = result
-        yield from ([(f"  {row}", "")] for row in _rows(text))
+        yield from ([(f"  {row}", "")] for row in rows)
     if len(errors) > ERROR_LIMIT:
         yield [(f"... and {len(errors) - ERROR_LIMIT:,} more in the report", "")]
     if warnings:
@@ -124,11 +124,10 @@ def _findings(run: Run) -> Iterator[list[Piece]]:
     yield [("", "")]
 
 
-def _rows(text: str) -> list[str]:
-    """In one line; a patch keeps its own."""
-    told, begins, patch = text.partition(" Fix: --- ")
-    rows = [truncate.line(f"{told} Fix:" if begins else text, 1_200)]
-    return [*rows, *truncate.block(f"--- {patch}").splitlines()] if begins else rows
+def _rows(finding: Finding) -> list[str]:
+    """The summary in one line, what torch says in another; a patch keeps its own."""
+    torch = [f" torch: {truncate.line(finding.torch_says)}"] if finding.torch_says else []
+    return [truncate.line(finding.summary, 1_200), *torch, *truncate.block(finding.patch).splitlines()]
 
 
 def _short(path: Path) -> str:

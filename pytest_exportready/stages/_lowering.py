@@ -155,10 +155,11 @@ def _failed(trial: Trial, rule: Rule, what: str, advice: str, error: LoweringFai
     file, line = source(node) if node is not None else (error.file, error.line)
     return rule.error(
         owner(node) if node is not None else "",
-        f"{what} ({trial.mode}) cannot be had{f' at {name}' * bool(name)}: {error.reason}",
+        f"{what} ({trial.mode}) cannot be had{f' at {name}' if name else ''}",
         advice.format(operator=name or "the operator at which it stops"),
         file=file,
         line=line,
+        torch_says=error.reason,
     )
 
 

@@ -70,8 +70,9 @@ def run(trial: Trial) -> Iterator[Observation]:
     except Exception as error:
         yield EagerFailed(error)
         file, line = user_place(error)
-        message = f"the trained module does not run on the example inputs: {exception_text(error)}"
-        yield RUNS.error("", message, "make model.eval()(*args, **kwargs) run first", file=file, line=line)
+        message, says = "the trained module does not run on the example inputs", exception_text(error)
+        fix = "make model.eval()(*args, **kwargs) run first"
+        yield RUNS.error("", message, fix, file=file, line=line, torch_says=says)
         return
     nan = [path for path, leaf in named_leaves(first) if isinstance(leaf, torch.Tensor) and _has_nan(leaf)]
     if nan:

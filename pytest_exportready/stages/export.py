@@ -114,10 +114,12 @@ def _export(trial: Trial) -> Iterator[Observation]:
                 program, seconds = _exported(trial, subject.model)
             except CaseError as error:
                 yield Exported(prepared=prepared)
-                yield SPEC.error("", str(error), "declare dynamic only dimensions that the example inputs have")
+                fix = error.fix or "declare dynamic only dimensions that the example inputs have"
+                yield SPEC.error("", error.problem, fix)
                 return
             except Exception as error:
-                yield Exported(None, error, prepared, reproduced(trial, subject.model, error))
+                made = reproduced(trial, subject.model, error)
+                yield Exported(None, error, prepared, made.script, made.why_not)
                 yield diagnose(Failure(error, subject.model, trial))
                 return
             left = [change.where for change in clean.changes() if _holds_fake(change.now)]

@@ -52,7 +52,8 @@ def run(trial: Trial) -> Iterator[Observation]:
         with global_state_kept():
             given = gradients(module, dict(module.named_parameters()), call, case.loss)
     except Exception as error:
-        yield RUN.error("", f"backward through the program raised {exception_text(error)}", _registration(expected))
+        fix, says = _registration(expected), exception_text(error)
+        yield RUN.error("", "backward through the program raised", fix, torch_says=says)
         return
     yield from _compare(trial, expected, given)
 

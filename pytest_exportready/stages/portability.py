@@ -72,7 +72,7 @@ def _moved(trial: Trial, target: torch.device) -> Iterator[Observation]:
         given = answer_on(freed, call, target)
     except Exception as error:
         fix = "export on that device, and look at what forward does there"
-        yield MOVES.error("", f"the program does not run on {target}: {exception_text(error)}", fix)
+        yield MOVES.error("", f"the program does not run on {target}", fix, torch_says=exception_text(error))
         return
     compared = compare(trial.reference.output(call), given, _ELSEWHERE)
     if not compared.agree:
@@ -90,8 +90,10 @@ def _told(branch: Branch, own: torch.device, target: torch.device) -> Finding:
         ),
         "operators": (SAME_WAY.info, "on {target} other operators run, with the same answer"),
     }[branch.outcome]
-    message = f"forward asks for the device ({asked}), and {what.format(target=target)}: {branch.detail}"
-    return told("", message, _FIX.format(target=target), file=branch.file, line=branch.line)
+    message = f"forward asks for the device ({asked}), and {what.format(target=target)}"
+    says = branch.detail if branch.outcome == "fails" else ""
+    message += "" if says else f": {branch.detail}"
+    return told("", message, _FIX.format(target=target), file=branch.file, line=branch.line, torch_says=says)
 
 
 STAGE = Stage(

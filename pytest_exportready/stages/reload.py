@@ -68,7 +68,7 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
         text = without_tensors(str(error))
         if isinstance(error, OSError) or _NO_ROOM.search(text):
             raise StageInfrastructure(f"the program cannot be written: {text}") from error
-        yield SAVES.error("", f"torch.export.save failed: {text}", _fix_of_saving(text))
+        yield SAVES.error("", "torch.export.save failed", _fix_of_saving(text), torch_says=text)
         return
     yield {"bytes": path.stat().st_size}
     missing = sorted(set(trial.reference.module.state_dict()) - set(program.state_dict))
@@ -142,11 +142,11 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
         yield LOADS.error("", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand")
         return None
     if "error" in reply:
-        text = plain(without_tensors(first["error"]), 300)
         yield LOADS.error(
             "",
-            f"the saved program does not load and run in a fresh process: {text}",
+            "the saved program does not load and run in a fresh process",
             _fix_of_loading(trial, calls[0]),
+            torch_says=plain(without_tensors(first["error"]), 300),
         )
         return None
     return reply

@@ -77,11 +77,13 @@ class Writes(Net):
         return x
 
 
-def fix(module: nn.Module, **options: Any) -> str:
+def patch_for(module: nn.Module, **options: Any) -> str:
     (finding,) = export_ready_check(module.eval(), (X,), stages=["export"], **options).errors
     assert finding.code == "ER401"
     assert finding.file == __file__
-    return finding.fix
+    assert "\n" not in finding.fix
+    assert ("patch" in finding.fix) == bool(finding.patch)
+    return finding.patch
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -89,7 +91,7 @@ def fix(module: nn.Module, **options: Any) -> str:
 def test_a_patch_is_offered(module: Callable[[], nn.Module], strict: bool) -> None:
     code = module.forward.__code__  # type: ignore[attr-defined]
     text = Path(__file__).read_text(encoding="utf-8")
-    told = fix(module(), strict=strict)
+    told = patch_for(module(), strict=strict)
     assert told.startswith("--- ")
     assert f"@@ -{code.co_firstlineno}," in told or f"@@ -{code.co_firstlineno + 1}," in told
     assert module.forward.__code__ is code  # type: ignore[attr-defined]
@@ -99,7 +101,7 @@ def test_a_patch_is_offered(module: Callable[[], nn.Module], strict: bool) -> No
 
 def test_a_patch_covers_every_branch_on_the_way() -> None:
     """In the function that forward calls too; under the dynamic shapes asked for."""
-    told = fix(Twice(), dynamic_shapes={"x": {0: Dim("batch")}})
+    told = patch_for(Twice(), dynamic_shapes={"x": {0: Dim("batch")}})
     assert "torch.where(x.sum() > 0, x + 1, x)" in told
     assert "torch.where(x.max() > 1, -x, x)" in told
 
@@ -107,15 +109,15 @@ def test_a_patch_covers_every_branch_on_the_way() -> None:
 @pytest.mark.parametrize("module", [OtherShape, OtherDtype, Never, StillFails, Writes])
 def test_without_proof_it_is_advice(module: Callable[[], nn.Module]) -> None:
     """The answers differ, a way is never taken, the export still fails, or the branch writes."""
-    assert not fix(module()).startswith("---")
+    assert not patch_for(module())
 
 
 def test_what_a_proof_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A module that is too large for further traces gets advice; so does one whose patch is too long to show."""
     with monkeypatch.context() as patch:
         patch.setattr(_affordable, "OPERATORS", 1)
-        assert not fix(Scaled()).startswith("---")
+        assert not patch_for(Scaled())
     with monkeypatch.context() as patch:
-        patch.setattr(_rewriting, "MESSAGE_LIMIT", 20)
-        assert not fix(Scaled()).startswith("---")
-    assert fix(Scaled()).startswith("---")
+        patch.setattr(_rewriting, "PATCH_LIMIT", 20)
+        assert not patch_for(Scaled())
+    assert patch_for(Scaled()).startswith("---")

@@ -168,6 +168,13 @@ def test_apart_tells_what_was_raised_and_survives_a_crash(tmp_path: Path) -> Non
         "aten.view.default",
     )
     assert caught.value.file == __file__
+
+    def quotes() -> None:
+        raise ValueError('LoweringFailed: ["a", "aten.add.Tensor", "b.py", 3]')
+
+    with pytest.raises(LoweringFailed) as quoted:
+        apart(quotes)
+    assert quoted.value.reason == 'ValueError: LoweringFailed: ["a", "aten.add.Tensor", "b.py", 3]'
     with pytest.raises(LoweringFailed) as crashed:
         apart(lambda: os.kill(os.getpid(), signal.SIGSEGV))
     assert "SIGSEGV" in crashed.value.reason

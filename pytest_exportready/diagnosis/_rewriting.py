@@ -31,6 +31,7 @@ from pytest_exportready.analysis.source.value_dependent_lines import Suspect
 from pytest_exportready.case.finding import PATCH_LIMIT
 from pytest_exportready.diagnosis._affordable import affordable
 from pytest_exportready.diagnosis._diagnosis import Failure
+from pytest_exportready.diagnosis._without_collectives import without_collectives
 
 _TAKEN = "_exportready_taken"
 _MOST, _SECONDS = 24, 10.0  # inputs that are tried to take both ways of every branch, and how long
@@ -79,7 +80,8 @@ def _proved(failure: Failure, functions: dict[Source, list[Suspect]], patched: d
 
     def answer(call: Call) -> Any:
         try:
-            return run(module, [call])[0]
+            with without_collectives():
+                return run(module, [call])[0]
         finally:
             state.restore()
 

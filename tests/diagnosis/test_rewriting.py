@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import _functional_collectives as fc
 from torch.export import Dim
 
-from pytest_exportready import export_ready_check
+from pytest_exportready import ExportCase, export_ready_check
+from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.diagnosis import _affordable, _rewriting
+from pytest_exportready.judge.judge import judge
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 
@@ -121,3 +125,55 @@ def test_what_a_proof_needs(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(_rewriting, "PATCH_LIMIT", 20)
         assert not patch_for(Scaled())
     assert patch_for(Scaled()).startswith("---")
+
+
+class Reduces(Net):
+    """A collective on one branch only: a rank that runs it alone waits for the others."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer(x)
+        if x.abs().max() > 1.0:
+            total = x.clone()
+            dist.all_reduce(total)
+            x = x * 0.5
+        return x
+
+
+class ReducesInstead(Net):
+    """The branch itself may be rewritten; what it calls has a collective."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer(x)
+        return total(x) if x.abs().max() > 1.0 else x
+
+
+def total(x: Tensor) -> Tensor:
+    return fc.all_reduce(x, "sum", dist.group.WORLD)
+
+
+def patch_after(scenario: str, module: nn.Module) -> str:
+    case = ExportCase(module.eval(), (X,))
+    (finding,) = judge(case, CaseOptions(stages=("export",)), name="case", scenario=scenario).errors
+    assert finding.file == __file__
+    return finding.patch
+
+
+@pytest.mark.world(2, timeout=120)
+@pytest.mark.parametrize("scenario", ["ddp", "fsdp2"])
+def test_ranks_that_train_together_get_the_same_patch(scenario: str) -> None:
+    """Each proves it by itself, on weights that are the same on every rank."""
+    torch.manual_seed(0)
+    told = patch_after(scenario, Scaled())
+    assert "torch.where" in told
+    patches: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(patches, told)
+    assert patches[0] == patches[1]
+
+
+@pytest.mark.world(2, timeout=120)
+@pytest.mark.parametrize("module", [Reduces, ReducesInstead])
+def test_no_rank_runs_a_collective_that_others_do_not(module: Callable[[], nn.Module]) -> None:
+    """There is no patch then; and the ranks can go on together."""
+    torch.manual_seed(0)
+    assert not patch_after("ddp", module())
+    dist.barrier()

@@ -68,3 +68,11 @@ def test_a_rank_without_a_case_is_all_there_is_to_tell() -> None:
     merged = worst_of([built, raised])
     assert outcomes(merged) == {"case": "failed"}
     assert [(f.message, f.rank) for f in merged.findings] == [("raised", 1)]
+
+
+def test_ranks_that_give_different_fixes_for_one_problem_found_one_thing() -> None:
+    """The fix with a patch is shown, whichever rank proved it."""
+    advice = found("branches", "export")
+    proved = replace(advice, fix="apply the patch", patch="--- a\n+++ a")
+    for order in ([advice, proved], [proved, advice]):
+        assert worst_of([told(one, export="failed") for one in order]).findings == (proved,)

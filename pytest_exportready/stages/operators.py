@@ -16,6 +16,7 @@ from pytest_exportready.analysis.execution.pytree import distinct
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.nodes import calls, is_users_operator, owner, source
 from pytest_exportready.analysis.source.operator_registration import autograd, fake_kernel, writing
+from pytest_exportready.case import facts
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import few
@@ -45,7 +46,7 @@ GRADIENTS = Rule(
 def run(trial: Trial) -> Iterator[Observation]:
     assert trial.program is not None
     nodes = {node.target: node for node in reversed(list(calls(trial.program))) if is_users_operator(node)}
-    yield {"operators": len(nodes)}
+    yield {facts.OPERATORS: len(nodes)}
     if not nodes:
         return
     call = (trial.case.args, dict(trial.case.kwargs))

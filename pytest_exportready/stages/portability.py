@@ -17,6 +17,7 @@ from pytest_exportready.analysis.execution.run_on_device import answer_on, is_th
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.autocast import enabled_regions
 from pytest_exportready.analysis.program.nodes import owner, source
+from pytest_exportready.case.facts import BRANCHES, RAN_THERE
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.stages._stage import SkipStage, Stage
@@ -48,7 +49,7 @@ def run(trial: Trial) -> Iterator[Observation]:
     if is_at(own, target):
         raise SkipStage(f"the model is on {own}, which is where it is to run")
     found = branches(trial.reference.module, (trial.case.args, trial.case.kwargs), own, target)
-    yield {"branches": len(found)}
+    yield {BRANCHES: len(found)}
     for branch in found:
         yield _told(branch, own, target)
     if not found:
@@ -64,7 +65,7 @@ def _moved(trial: Trial, target: torch.device) -> Iterator[Observation]:
             file, line = source(baked.node)
             yield MOVES.warning(owner(baked.node), baked.what, baked.fix, file=file, line=line)
         return
-    yield {"ran_there": is_there(target)}
+    yield {RAN_THERE: is_there(target)}
     if not is_there(target):
         return
     call = trial.case.args, trial.case.kwargs

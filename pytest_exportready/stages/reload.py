@@ -19,6 +19,7 @@ from pytest_exportready.analysis.module.wrappers import inner_wrappers
 from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong, in_child
 from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
 from pytest_exportready.analysis.processes.warm_up import rehearse
+from pytest_exportready.case.facts import BYTES
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import plain, without_tensors
 from pytest_exportready.stages._stage import Stage, StageInfrastructure
@@ -70,7 +71,7 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
             raise StageInfrastructure(f"the program cannot be written: {text}") from error
         yield SAVES.error("", "torch.export.save failed", _fix_of_saving(text), torch_says=text)
         return
-    yield {"bytes": path.stat().st_size}
+    yield {BYTES: path.stat().st_size}
     missing = sorted(set(trial.reference.module.state_dict()) - set(program.state_dict))
     if missing and not inner_wrappers(trial.reference.module):  # those are a finding already, and the program has none
         yield _names(missing, "the program's state dict lacks names of the module's")

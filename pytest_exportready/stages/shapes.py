@@ -27,6 +27,7 @@ from pytest_exportready.analysis.execution.resizable_dims import Place, varying
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.source.user_frames import user_place
 from pytest_exportready.analysis.torch_internals.programs import program_guards
+from pytest_exportready.case.facts import DYNAMIC_SHAPES, SIZES
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.stages._narrowed_dimension import NARROWER, SPECIALISED, Narrowed
@@ -98,9 +99,9 @@ def run(trial: Trial) -> Iterator[Observation]:
         yield from _outside(trial, [d for d in dims if d not in fixed], symbols)
     if auto and symbols:
         written = shapes_text(trial.reference.module, call, trial.program, symbols, ran)
-        yield {"dynamic_shapes": written}
+        yield {DYNAMIC_SHAPES: written}
         yield INFERRED.info("", "dynamic sizes, found by running the trained module at other ones", f"write {written}")
-    yield {**summary(results), "sizes": sizes[:24]}
+    yield {**summary(results), SIZES: sizes[:24]}
 
 
 def _symbols(program: ExportedProgram) -> dict[Place, Any]:

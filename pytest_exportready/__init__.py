@@ -115,7 +115,7 @@ _HOME = {
     "assert_values_finite": "judge.assertions",
     "assert_weights_read_directly": "judge.assertions",
     "bind_groups": "transforms.collectives.groups",
-    "export_ready": "case.options",
+    "export_ready": "case.marker",
     "export_ready_check": "judge.ready_check",
     "exportable_all_gather": "transforms.collectives.exportable",
     "exportable_all_reduce": "transforms.collectives.exportable",

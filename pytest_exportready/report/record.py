@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Readiness, StageResult
+from pytest_exportready.case.sanitize import json_safe
 from pytest_exportready.report import truncate
 
 RECORD_LIMIT = 64 * 1024
@@ -128,7 +129,7 @@ def _clean_stage(stage: StageResult) -> StageResult:
         seconds=truncate.seconds(stage.seconds),
         mode=mode,
         reason=truncate.line(stage.reason),
-        facts=truncate.plain_json(stage.facts),
+        facts=json_safe(stage.facts),
         cached=cached,
     )
 

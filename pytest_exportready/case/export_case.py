@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.case.prepared import Prepared
 from pytest_exportready.case.sanitize import shown
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     """What a case function returns."""
 
 
-class CaseError(Exception):
-    """A case or its marker cannot be understood; the message names the argument and the accepted ones."""
+class CaseError(ExplainedError):
+    """A case or its marker cannot be understood; the problem names the argument and the accepted ones."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,12 @@ def as_case(returned: object) -> ExportCase:
             )
         returned = ExportCase(*returned)
     if not isinstance(returned.model, torch.nn.Module) or isinstance(returned.model, torch.jit.ScriptModule):
-        fix = _as_module(returned.model)
-        raise CaseError(f"the model is {_shape_of(returned.model)}, not a torch.nn.Module in Python. Fix: {fix}")
+        problem = f"the model is {_shape_of(returned.model)}, not a torch.nn.Module in Python"
+        raise CaseError(problem, _as_module(returned.model))
     if isinstance(returned.model, torch.fx.GraphModule) and "eval" in vars(returned.model):
-        raise CaseError(f"the model is what torch.export made. Fix: {_FROM_EXPORT}")
+        raise CaseError("the model is what torch.export made", _FROM_EXPORT)
     if isinstance(returned.args, torch.Tensor):
-        raise CaseError("the example inputs are one tensor, not a tuple of inputs: write (x,) instead of x")
+        raise CaseError("the example inputs are one tensor, not a tuple of inputs", "write (x,) instead of x")
     if not isinstance(returned.args, (tuple, list)):
         raise CaseError(f"the example inputs are {_shape_of(returned.args)}, not a tuple")
     if not isinstance(returned.kwargs, Mapping):
@@ -99,7 +100,7 @@ def as_case(returned: object) -> ExportCase:
     for name in ("checkpoint", "training_state"):
         stated = getattr(returned, name)
         if not isinstance(stated, Mapping) and (stated is not None or name == "training_state"):
-            raise CaseError(f"{name} is {_shape_of(stated)}, not a dict: load it first if it is a file")
+            raise CaseError(f"{name} is {_shape_of(stated)}, not a dict", "load it first if it is a file")
     if returned.target_device is not None:
         try:
             torch.device(returned.target_device)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from pytest_exportready.case.explained import with_fix
 from pytest_exportready.case.sanitize import plain
 
 Severity = Literal["error", "warning", "note"]
 
 MESSAGE_LIMIT = 500
+PATCH_LIMIT = 4_000
+"""Characters; a longer patch is left out, as half of one applies nowhere."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +24,12 @@ class Finding:
     severity: ``error`` makes the case not ready; ``warning`` and ``note`` do not.
     where: qualified name of the module, parameter or argument; empty for the whole model.
     message: what is wrong, never with tensor contents.
-    fix: the line to write.
+    fix: what to do about it, in one line.
     file, line: the user's own source, where one is known (line is 1-based, 0 for none).
     stage: the stage that found it.
     ignored: the reason given by the case's marker for not counting it; empty when it counts.
+    patch: a unified diff of the user's file that was proved to fix it; empty for none.
+    torch_says: what torch or another library raised, in one line; empty for nothing.
     """
 
     code: str
@@ -38,10 +43,13 @@ class Finding:
     rank: int | None = None
     stage: str = ""
     ignored: str = ""
+    patch: str = ""
+    torch_says: str = ""
 
     def __post_init__(self) -> None:
-        for field in ("where", "message", "fix", "file"):
+        for field in ("where", "message", "fix", "file", "torch_says"):
             object.__setattr__(self, field, plain(getattr(self, field), MESSAGE_LIMIT))
+        object.__setattr__(self, "patch", plain(self.patch) if len(self.patch) <= PATCH_LIMIT else "")
 
     @property
     def blocks(self) -> bool:
@@ -54,6 +62,21 @@ class Finding:
         source = f"{self.file}:{self.line}" if self.file and self.line else self.file
         rank = "" if self.rank is None else f"rank {self.rank}"
         return ", ".join(part for part in (rank, self.where, source) if part) or "the model"
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, with what torch says: two findings of one rule and place that share it have one cause."""
+        return f"{self.message} (torch says: {self.torch_says})" if self.torch_says else self.message
+
+    @property
+    def summary(self) -> str:
+        """Return place, rule, message and fix in one line."""
+        return with_fix(f"{self.place}: [{self.code} {self.name}] {self.message}", self.fix)
+
+    @property
+    def one_line(self) -> str:
+        """Return the summary and what torch says, for tables; the patch has no place there."""
+        return f"{self.summary} torch: {self.torch_says}" if self.torch_says else self.summary
 
     def at(self, stage: str) -> Finding:
         return replace(self, stage=stage)
@@ -70,9 +93,9 @@ class Finding:
         return cls(**{**data, "severity": "note" if data["severity"] == "info" else data["severity"]})
 
     def __str__(self) -> str:
-        stop = "" if self.message.endswith((".", "!", "?", "\u2026")) else "."
-        fix = f"{stop} Fix: {self.fix}" if self.fix else ""
-        return f"{self.place}: [{self.code} {self.name}] {self.message}{fix}"
+        """Return the summary, then what torch says and the patch on lines of their own."""
+        torch = f" torch: {self.torch_says}" if self.torch_says else ""
+        return "\n".join(part for part in (self.summary, torch, self.patch) if part)
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def case_options(
     if not any(given["dynamic_batch"] is accepted for accepted in (None, True, False)):
         raise CaseError(f"dynamic_batch={shown(given['dynamic_batch'])}: accepted are True and False")
     if given["dynamic_batch"] and given["dynamic_shapes"] is not None:
-        raise CaseError("dynamic_batch and dynamic_shapes contradict each other: give one of them")
+        raise CaseError("dynamic_batch and dynamic_shapes contradict each other", "give one of them")
     if isinstance(given["dynamic_shapes"], str) and given["dynamic_shapes"] != "auto":
         raise CaseError(
             f'dynamic_shapes={shown(given["dynamic_shapes"])}: accepted are torch.export\'s form and "auto"'
@@ -98,7 +98,7 @@ def case_options(
     ignore = _names("ignore", given["ignore"], codes)
     xfail_stage = _names("xfail_stage", given["xfail_stage"], stages)
     if (ignore or xfail_stage) and not reason.strip():
-        raise CaseError('ignore and xfail_stage need a reason: add reason="why this is accepted"')
+        raise CaseError("ignore and xfail_stage need a reason", 'add reason="why this is accepted"')
     if reason and not (ignore or xfail_stage):
         raise CaseError("reason belongs to ignore or xfail_stage, and neither is given")
     if len(xfail_stage) > 1:
@@ -109,9 +109,9 @@ def case_options(
     budget = _budget(given["budget"])
     for name in (*chosen, *xfail_stage):
         if stages[name].opt_in == "lower" and name not in lower:
-            raise CaseError(f'the stage {name!r} would never run: add lower=["{name}"]')
+            raise CaseError(f"the stage {name!r} would never run", f'add lower=["{name}"]')
         if stages[name].opt_in == "budget" and not budget:
-            raise CaseError(f"the stage {name!r} would never run: add a budget")
+            raise CaseError(f"the stage {name!r} would never run", "add a budget")
     measured = ["reload" if "mib" in budget else "export"] if budget else []
     chosen = tuple(dict.fromkeys([*chosen, *lower, *measured])) if chosen else ()
     if xfail_stage and chosen and xfail_stage[0] not in chosen and not stages[xfail_stage[0]].always:

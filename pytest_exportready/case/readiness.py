@@ -38,7 +38,8 @@ class Readiness:
     case: name of the case. scenario: how it was trained (``as_is`` when it was judged as given).
     stages: in the order they ran. findings: errors first. checked: ``(code, name)`` of every check that ran.
     prepared: what the remedies did before the export, a line each. seconds: wall time.
-    reproducer: of an export that failed, a Python file that was run and fails alike, or ``# none: `` and why.
+    reproducer: of an export that failed, a Python file that was run and raises the same; empty for none.
+    no_reproducer: why there is none.
     peak_mib, peak_gpu_mib: memory that it took at the most, of the process and of one GPU; 0.0 where that is not known.
     """
 
@@ -50,6 +51,7 @@ class Readiness:
     prepared: tuple[str, ...] = ()
     seconds: float = 0.0
     reproducer: str = ""
+    no_reproducer: str = ""
     peak_mib: float = 0.0
     peak_gpu_mib: float = 0.0
 
@@ -92,6 +94,7 @@ class Readiness:
             prepared=tuple(data["prepared"]),
             seconds=data["seconds"],
             reproducer=data.get("reproducer", ""),
+            no_reproducer=data.get("no_reproducer", ""),
             peak_mib=data.get("peak_mib", 0.0),
             peak_gpu_mib=data.get("peak_gpu_mib", 0.0),
         )
@@ -103,9 +106,9 @@ class Readiness:
         for name, findings in rows:
             blocking = [f for f in findings if f.blocks]
             shown = (blocking or findings)[:1]
-            table.append((name, "no" if blocking else "yes", "".join(map(str, shown))))
+            table.append((name, "no" if blocking else "yes", "".join(f.one_line for f in shown)))
         for stage in self.stages:
-            first = stage.reason or next((str(f) for f in self.errors if f.stage == stage.name), "")
+            first = stage.reason or next((f.one_line for f in self.errors if f.stage == stage.name), "")
             passed = {"passed": "yes", "failed": "no"}.get(stage.outcome, stage.outcome)
             table.append((f"{stage.name} ({stage.mode})" if stage.mode else stage.name, passed, first))
         widths = [max(len(row[column]) for row in table) for column in (0, 1)]

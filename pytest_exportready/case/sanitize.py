@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 # Everything XML 1.0 cannot hold: control characters, surrogates, non-characters.
@@ -20,6 +23,8 @@ _PART = re.compile(
 )
 _MANY = 8  # numbers: a shape or a list of indices, all of which a reader can use
 _LONGEST = 20_000  # characters of a message that are looked at
+_LONGEST_TEXT = 16_000  # characters of a text in JSON data
+_DEEPEST = 8  # levels of JSON data
 
 
 def plain(text: str, limit: int = 0) -> str:
@@ -102,3 +107,33 @@ def exception_text(error: BaseException, limit: int = 400) -> str:
 def shown(value: object) -> str:
     """A value that a user gave, as a message may show it: in 80 characters, without what tensors hold."""
     return plain(without_tensors(repr(value)), 80)
+
+
+def json_safe(value: Any, depth: int = 0) -> Any:
+    """Return ``value`` as finite, clean JSON data of exact built-in types, which reads back equal.
+
+    What JSON does not have becomes text: infinity and NaN, large integers, objects. Long text keeps its head and tail,
+    and below the eighth level, where a structure may hold itself, there is "...".
+    """
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if -(2**63) <= value < 2**64 else plain(hex(value), 100)
+    if isinstance(value, (dict, list, tuple, Mapping)) and depth == _DEEPEST:
+        return "..."
+    if isinstance(value, (dict, Mapping)):  # the exact class first: an abstract one takes long to ask
+        return {plain(_printed(key), 200): json_safe(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [json_safe(item, depth + 1) for item in value]
+    return plain(_printed(value), _LONGEST_TEXT)
+
+
+def _printed(value: object) -> str:
+    if isinstance(value, str):
+        return str.__str__(value)
+    try:
+        return str(value)
+    except Exception:
+        return f"(a {type(value).__name__} that cannot be printed)"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.sanitize import exception_text
 
@@ -28,14 +29,14 @@ class ScenarioError(Exception):
         self.fix = fix
 
 
-class CannotTrain(Exception):
-    """The scenario could not train this case; the message says why, and what would make it possible.
+class CannotTrain(ExplainedError):
+    """The scenario could not train this case; the fix says what would make it possible.
 
     follows: another rank failed before, and this one only noticed.
     """
 
-    def __init__(self, message: str, *, follows: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, fix: str = "", *, follows: bool = False) -> None:
+        super().__init__(problem, fix)
         self.follows = follows
 
 

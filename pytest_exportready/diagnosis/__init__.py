@@ -35,10 +35,11 @@ def diagnose(failure: Failure) -> Finding:
         if finding is not None:
             return finding
     file, line = failure.place
-    message = f"unclassified: torch.export ({failure.trial.mode}) raised {exception_text(failure.error)}"
+    message = f"unclassified: torch.export ({failure.trial.mode}) raised {type(failure.error).__name__}"
     fix = "mend the line named, or keep it out of forward; " * bool(file)
     fix += f"to reproduce: torch.export.export(model, {_call(failure.trial)})"
-    return UNCLASSIFIED.error(failure.where, message, fix, file=file, line=line)
+    says = exception_text(failure.error)
+    return UNCLASSIFIED.error(failure.where, message, fix, file=file, line=line, torch_says=says)
 
 
 def _call(trial: Trial) -> str:

@@ -12,9 +12,11 @@ from typing import Any
 from pytest_exportready.analysis.execution.call import run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.analysis.module.wrappers import inner_wrappers
 from pytest_exportready.analysis.ranks.check_ranks import several_ranks
 from pytest_exportready.analysis.torch_internals.tensors import each_operator
 from pytest_exportready.diagnosis._diagnosis import Failure
+from pytest_exportready.diagnosis._without_collectives import without_collectives
 
 PARAMETERS = 50_000_000
 OPERATORS = 3_000  # about 10 s of tracing
@@ -27,9 +29,12 @@ class _TooMuch(Exception):
 
 def affordable(failure: Failure) -> bool:
     """False for a module that has more parameters, operators or seconds a call than that, or does not run. The call
-    that finds out ends at the limit. False too in one of several ranks, which would wait for each other in forward."""
+    that finds out ends at the limit. In one of several ranks it is False too for a module that runs a collective or
+    holds a wrapper that may: the other ranks do not try again at the same time."""
     case, module = failure.trial.case, failure.module
-    if several_ranks() or sum(parameter.numel() for parameter in module.parameters()) > PARAMETERS:
+    if sum(parameter.numel() for parameter in module.parameters()) > PARAMETERS:
+        return False
+    if several_ranks() and inner_wrappers(module):
         return False
     left, until = OPERATORS, time.monotonic() + SECONDS
 
@@ -41,7 +46,7 @@ def affordable(failure: Failure) -> bool:
         return operator(*args, **kwargs)
 
     try:
-        with preserved(module), global_state_kept(), each_operator(count):
+        with preserved(module), global_state_kept(), without_collectives(), each_operator(count):
             run(module, [(case.args, case.kwargs)])
     except Exception:
         return False

@@ -60,14 +60,16 @@ class Failure:
         """Whether a file of the stack, torch's own too, ends in one of ``files``."""
         return any(file.replace("\\", "/").endswith(files) for file in source_files(self.error))
 
-    def finding(self, rule: Rule, where: str, message: str, fix: str, place: tuple[str, int] | None = None) -> Finding:
+    def finding(
+        self, rule: Rule, where: str, message: str, fix: str, place: tuple[str, int] | None = None, patch: str = ""
+    ) -> Finding:
         """An error at ``where``, for an empty one at the module that the error came through.
 
         place: file and line, where they are better known than from the stack of the error.
         """
         file, line = place or self.place
-        text = f"{message} (torch says: {exception_text(self.error, 180)})"
-        return rule.error(where or self.where, text, fix, file=file, line=line)
+        says = exception_text(self.error, 180)
+        return rule.error(where or self.where, message, fix, file=file, line=line, patch=patch, torch_says=says)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import torch
 
 from pytest_exportready.analysis.execution.dynamic_shapes import dynamic_shapes
 from pytest_exportready.analysis.execution.pytree import distinct
+from pytest_exportready.analysis.ranks.check_ranks import several_ranks
 from pytest_exportready.analysis.source.user_frames import is_users
 from pytest_exportready.analysis.torch_internals.programs import draft_failures
 from pytest_exportready.case.wording import few
@@ -38,9 +39,11 @@ class Met:
 def met_on_the_way(failure: Failure, kind: str) -> list[Met]:
     """Every obstacle of ``kind`` (``DATA_DEPENDENT_ERROR``, ``GUARD_ADDED``, ``MISSING_FAKE_KERNEL``) in the order of
     the program, each place once; empty where ``draft_export`` fails too or would take too long.
+
+    Empty in one of several ranks, too: it takes branches that the example does not, with collectives that really run.
     """
     case, module = failure.trial.case, failure.module
-    if not affordable(failure):
+    if several_ranks() or not affordable(failure):
         return []
     call = (case.args, dict(case.kwargs))
     try:

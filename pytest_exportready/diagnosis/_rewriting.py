@@ -28,9 +28,10 @@ from pytest_exportready.analysis.source.branch_rewriter import CannotRewrite, ch
 from pytest_exportready.analysis.source.function_source import Source
 from pytest_exportready.analysis.source.source_edit import Edit, difference, edited, replaced
 from pytest_exportready.analysis.source.value_dependent_lines import Suspect
-from pytest_exportready.case.finding import MESSAGE_LIMIT
+from pytest_exportready.case.finding import PATCH_LIMIT
 from pytest_exportready.diagnosis._affordable import affordable
 from pytest_exportready.diagnosis._diagnosis import Failure
+from pytest_exportready.diagnosis._without_collectives import without_collectives
 
 _TAKEN = "_exportready_taken"
 _MOST, _SECONDS = 24, 10.0  # inputs that are tried to take both ways of every branch, and how long
@@ -69,7 +70,7 @@ def _branches(failure: Failure) -> dict[Source, list[Suspect]]:
 def _shown(patched: dict[Source, list[str]]) -> str:
     for context in (1, 0):
         text = "\n".join(difference(source, lines, context) for source, lines in patched.items())
-        if len(text) <= MESSAGE_LIMIT:
+        if len(text) <= PATCH_LIMIT:
             return text
     return ""
 
@@ -79,7 +80,8 @@ def _proved(failure: Failure, functions: dict[Source, list[Suspect]], patched: d
 
     def answer(call: Call) -> Any:
         try:
-            return run(module, [call])[0]
+            with without_collectives():
+                return run(module, [call])[0]
         finally:
             state.restore()
 

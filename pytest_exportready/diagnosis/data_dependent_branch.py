@@ -32,6 +32,7 @@ _STATEMENTS: dict[type[ast.AST], str] = {
     ast.Assert: "torch._assert_async(condition, message), which the program keeps; torch._check(condition) for sizes",
     ast.While: "torch._higher_order_ops.while_loop(condition, body, (x,)), or a fixed number of steps and torch.where",
 }
+_APPLY = "apply the patch: on inputs that take both branches it gives the same outputs, in eager mode and exported"
 _OPERATOR = re.compile(r"DataDependentOutputException: (aten\.\w+)|Data dependent operator[^\0]*?(aten\.\w+)")
 
 
@@ -41,10 +42,7 @@ def explain(failure: Failure) -> Finding | None:
     there = next((s for s in failure.suspects if (s.file, s.line) == failure.place), None)
     what, fix = _told(failure, there)
     patch = proved_patch(failure)
-    if patch:
-        fix = patch
-        what += "; the patch is proved: the same answers on both ways of the branch, eager and exported"
-    return failure.finding(RULE, "", what, fix)
+    return failure.finding(RULE, "", what, _APPLY if patch else fix, patch=patch)
 
 
 def _told(failure: Failure, there: Suspect | None) -> tuple[str, str]:

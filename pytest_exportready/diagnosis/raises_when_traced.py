@@ -11,7 +11,6 @@ import traceback
 
 from pytest_exportready.analysis.source.user_frames import is_users
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER430", "forward_raises_nothing_when_traced", __doc__ or "")
@@ -26,7 +25,7 @@ def explain(failure: Failure) -> Finding | None:
     return failure.finding(
         RULE,
         "",
-        f"{raised.name} raises while it is traced, though it runs: {exception_text(failure.error, 120)}",
+        f"{raised.name} raises while it is traced, though it runs",
         "see which condition sends it there (torch.compiler.is_compiling or is_exporting, a kind of tensor), and give "
         "what that way needs, an input such as a mask, or take the same way in both",
         (raised.filename, raised.lineno or 0),

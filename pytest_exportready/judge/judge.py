@@ -58,6 +58,7 @@ def judge(
             trial = replace(trial, mode=mode, exported=None)
             loop.run(all_stages() if stages is None else stages, trial)
             exports += [trial.exported] if trial.exported else []
+    reproducer = next((export.reproducer for export in exports if export.reproducer), "")
     return Readiness(
         case=name,
         scenario=scenario,
@@ -66,7 +67,8 @@ def judge(
         checked=tuple(loop.checked),
         prepared=next((export.prepared for export in exports if export.prepared), ()),
         seconds=round(time.perf_counter() - started, 3),
-        reproducer=next((export.reproducer for export in exports if export.reproducer), ""),
+        reproducer=reproducer,
+        no_reproducer="" if reproducer else next((e.no_reproducer for e in exports if e.no_reproducer), ""),
         peak_mib=memory.mib(),
         peak_gpu_mib=memory.gpu_mib(),
     )

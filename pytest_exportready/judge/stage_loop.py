@@ -10,7 +10,7 @@ from itertools import groupby
 from pytest_exportready.analysis.execution.trial import EagerFailed, Exported, Facts, Inspected, Observation, Trial
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Outcome, StageResult
-from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.case.sanitize import exception_text, json_safe
 from pytest_exportready.stages._stage import MissingTool, SkipStage, Stage, StageInfrastructure
 
 Watch = Callable[[str], None]
@@ -85,7 +85,7 @@ class StageLoop:
         if outcome in ("failed", "infra"):
             self._blocked.add((name, mode))
         seconds = round(time.perf_counter() - started, 4)
-        result = trial.results[name] = StageResult(name, outcome, seconds, mode, reason, facts)
+        result = trial.results[name] = StageResult(name, outcome, seconds, mode, reason, json_safe(facts))
         self.results.append(result)
 
     def _require(self, name: str, stage: Stage, wanted: set[str], trial: Trial) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_exportready.case.finding import Finding
@@ -26,10 +26,11 @@ WORDS = {
 }
 
 
-def behind(cause: Cause, result: TestResult) -> Finding | None:
-    """The finding that ``cause`` was told of, as ``result`` has it."""
-    errors = result.readiness.errors if result.readiness else ()
-    return next((finding for finding in errors if of_finding(finding) == cause), None)
+def behind(cause: Cause, results: Iterable[TestResult]) -> Finding | None:
+    """Return the first finding of ``cause`` in ``results`` that has a patch, else the first; None if there is none."""
+    errors = (finding for result in results if result.readiness for finding in result.readiness.errors)
+    found = [finding for finding in errors if of_finding(finding) == cause]
+    return next((finding for finding in found if finding.patch), found[0] if found else None)
 
 
 def needs_attention(result: TestResult) -> bool:

@@ -101,7 +101,7 @@ def normalised(message: str) -> str:
 
 def of_finding(finding: Finding) -> Cause:
     """The cause that a finding tells of."""
-    return Cause(finding.stage, finding.code, normalised(finding.message), _frame(finding.file))
+    return Cause(finding.stage, finding.code, normalised(finding.problem), _frame(finding.file))
 
 
 def _of_text(stage: str, message: str) -> Cause:

@@ -41,7 +41,8 @@ def page(run: Run) -> str:
     found, troubles = tabs(run)
     all_causes = sorted(causes(run.results), key=lambda one: one[1][0].outcome == "infra")
     style = f"{template_file(SHARED, 'page.css')}\n{template_file(SHARED, 'matrix.css')}"
-    leading = {key: run.properties[key] for key in LEADING if run.properties.get(key)}
+    environment = run.environment
+    leading = {key: environment[key] for key in LEADING if environment.get(key)}
     return templates.get_template("page.html").render(
         run=run,
         rows=rows,
@@ -53,7 +54,7 @@ def page(run: Run) -> str:
         tabs=found,
         troubles=troubles,
         leading=leading,
-        others={key: value for key, value in run.properties.items() if key not in leading and value},
+        others={key: value for key, value in environment.items() if key not in leading and value},
         **shell(style, template_file(SHARED, "page.js")),
         when=_when(run.timestamp),
     )

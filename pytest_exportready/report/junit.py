@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,11 +22,13 @@ from pytest_exportready.report.files import write_atomically
 from pytest_exportready.report.gc_pause import paused
 from pytest_exportready.report.logs import full_output, with_attachment, write_logs
 from pytest_exportready.report.run import Outcome, Run, TestResult, merged
+from pytest_exportready.report.shard import RanShard, Shard
 from pytest_exportready.report.shard_coverage import whole
 
 PREFIX = "exportready."
 FORM = f"{PREFIX}junit_form"
 CHECKED = f"{PREFIX}checked."
+SHARD = f"{PREFIX}shard."
 
 Checked = tuple[tuple[str, str], ...]
 
@@ -55,6 +58,7 @@ def write_junit(run: Run, path: Path, form: str = "full") -> None:
     suite.timestamp = run.timestamp or None
     suite.hostname = run.hostname or None
     told = {FORM: form, **{f"{CHECKED}{number}": json.dumps(pairs) for pairs, number in checked.items()}}
+    told |= dict(_shard_properties(run.shards))
     suite.append(junit_form.properties([*run.properties.items(), *told.items()]))
     suite.add_testcases([_case(result, checked, logs.get(result.nodeid, ""), form) for result in run.results])
     suite.time = run.seconds
@@ -117,7 +121,7 @@ def _facts(result: TestResult, checked: Mapping[Checked, int]) -> Iterator[tuple
         return
     yield "stages", truncate.line("; ".join(map(_stage, result.readiness.stages)), truncate.NAME_LIMIT)
     for number, finding in enumerate(result.readiness.errors[:20], 1):
-        yield f"finding.{number}", truncate.line(str(finding), truncate.NAME_LIMIT)
+        yield f"finding.{number}", truncate.line(finding.one_line, truncate.NAME_LIMIT)
     yield "checked", str(checked[result.readiness.checked])
     yield "record", record.to_text(replace(result.readiness, checked=()))
 
@@ -174,13 +178,29 @@ def _run(suite: Any, path: Path) -> Run:
     form = told.pop(FORM, "full")
     numbers = [key for key in told if key.startswith(CHECKED)]
     checked = {key.removeprefix(CHECKED): record.checked_from_text(told.pop(key)) for key in numbers}
+    shards = {key: told.pop(key) for key in list(told) if key.startswith(SHARD)}
     return Run(
         results=tuple(_result(case, form, checked, path) for case in suite),
         properties=told,
         timestamp=suite.timestamp or "",
         hostname=suite.hostname or "",
         seconds=suite.time or 0.0,
+        shards=tuple(_shards(shards)),
     )
+
+
+def _shard_properties(shards: Sequence[RanShard]) -> Iterator[tuple[str, str]]:
+    for number, shard in enumerate(shards, 1):
+        yield from ((f"{SHARD}{number}.{field.name}", str(getattr(shard, field.name))) for field in fields(shard))
+
+
+def _shards(told: Mapping[str, str]) -> Iterator[RanShard]:
+    """The shards in properties; one that cannot be understood is left out, as in a file of another version."""
+    for number in (key.removesuffix(".index") for key in told if key.endswith(".index")):
+        index, count, cases, digest = (told.get(f"{number}.{field.name}", "") for field in fields(RanShard))
+        with suppress(ValueError):
+            shard = Shard.parse(f"{index}/{count}")
+            yield RanShard(shard.number, shard.of, int(cases), truncate.line(digest, 100))
 
 
 def _result(case: Any, form: str, checked: Mapping[str, Checked], path: Path) -> TestResult:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Readiness, StageResult
+from pytest_exportready.case.sanitize import json_safe
 from pytest_exportready.report import truncate
 
 RECORD_LIMIT = 64 * 1024
@@ -57,6 +58,7 @@ def checked_from_text(text: str) -> tuple[tuple[str, str], ...]:
 
 def fitted(readiness: Readiness) -> tuple[Readiness, int]:
     """``readiness`` cleaned and within RECORD_LIMIT, and how many of its last findings had to be left out."""
+    script, why_not = _clean_reproducer(readiness)
     clean = replace(
         readiness,
         case=truncate.name(readiness.case),
@@ -66,7 +68,8 @@ def fitted(readiness: Readiness) -> tuple[Readiness, int]:
         checked=_clean_checked(readiness.checked),
         prepared=tuple(truncate.line(step) for step in readiness.prepared),
         seconds=truncate.seconds(readiness.seconds),
-        reproducer=_clean_reproducer(readiness.reproducer),
+        reproducer=script,
+        no_reproducer=why_not,
     )
     if _at_most(clean) <= RECORD_LIMIT or len(to_text(clean)) <= RECORD_LIMIT:
         return clean, 0
@@ -90,10 +93,10 @@ def _at_most(clean: Readiness) -> int:
     numbers = (int, float, bool, type(None))
     if not all(type(value) in numbers for stage in clean.stages for value in stage.facts.values()):
         return RECORD_LIMIT + 1
-    texts = [clean.case, clean.scenario, clean.reproducer, *clean.prepared]
+    texts = [clean.case, clean.scenario, clean.reproducer, clean.no_reproducer, *clean.prepared]
     for finding in clean.findings:
-        texts += (finding.where, finding.message, finding.fix, finding.file)
-        texts += (finding.name, finding.stage, finding.ignored)
+        texts += (finding.where, finding.message, finding.fix, finding.file, finding.patch)
+        texts += (finding.name, finding.stage, finding.ignored, finding.torch_says)
     for stage in clean.stages:
         texts += (stage.name, stage.reason, *stage.facts)
     facts = sum(len(stage.facts) for stage in clean.stages)
@@ -111,12 +114,11 @@ def _clean_checked(checked: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str
     return tuple((truncate.line(code, 50), truncate.line(title, 200)) for code, title in checked)
 
 
-def _clean_reproducer(text: str) -> str:
-    """Whole, or said to be left out: half a file reproduces nothing."""
-    if len(text) <= REPRODUCER_LIMIT and text.replace("\n", "").isprintable():
-        return text
-    clean = truncate.block(text, REPRODUCER_LIMIT)
-    return clean if len(text) <= REPRODUCER_LIMIT else "# none: it is too long for a report"
+def _clean_reproducer(readiness: Readiness) -> tuple[str, str]:
+    """The script, and why there is none: half a file reproduces nothing."""
+    if len(readiness.reproducer) > REPRODUCER_LIMIT:
+        return "", "it is too long for a report"
+    return truncate.block(readiness.reproducer, REPRODUCER_LIMIT), truncate.line(readiness.no_reproducer)
 
 
 def _clean_stage(stage: StageResult) -> StageResult:
@@ -127,7 +129,7 @@ def _clean_stage(stage: StageResult) -> StageResult:
         seconds=truncate.seconds(stage.seconds),
         mode=mode,
         reason=truncate.line(stage.reason),
-        facts=truncate.plain_json(stage.facts),
+        facts=json_safe(stage.facts),
         cached=cached,
     )
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pytest_exportready.case.readiness import Outcome as StageOutcome, Readiness
 from pytest_exportready.report import record, truncate
+from pytest_exportready.report.shard import RanShard
 
 Outcome = Literal["passed", "failed", "infra", "skipped", "xfailed", "missing"]
 State = Literal["ready", "not ready", "can't tell"]
@@ -109,7 +110,8 @@ class TestResult:
 class Run:
     """results: one for each node id. properties: torch version, Python, platform ...
 
-    timestamp: ISO 8601 with zone, when it began. hostname: where. seconds: wall time.
+    timestamp: ISO 8601 with zone, when it began. hostname: where. seconds: wall time. shards: those that it is made of;
+    none for a run of all cases.
     """
 
     results: tuple[TestResult, ...]
@@ -117,6 +119,7 @@ class Run:
     timestamp: str = ""
     hostname: str = ""
     seconds: float = 0.0
+    shards: tuple[RanShard, ...] = ()
 
     def __post_init__(self) -> None:
         clean = {truncate.line(key, 200): truncate.line(value) for key, value in self.properties.items()}
@@ -124,6 +127,12 @@ class Run:
         object.__setattr__(self, "timestamp", truncate.line(self.timestamp, 100))
         object.__setattr__(self, "hostname", truncate.line(self.hostname, 200))
         object.__setattr__(self, "seconds", truncate.seconds(self.seconds))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What it ran in and with, as text: the properties, and the shards where it is not whole."""
+        shards = truncate.line(" | ".join(map(str, self.shards)))
+        return {**self.properties, "shard": shards} if shards else self.properties
 
     @cached_property
     def counts(self) -> Counter[Outcome]:
@@ -244,6 +253,7 @@ def merged(runs: Iterable[Run]) -> Run:
         timestamp=min((run.timestamp for run in runs if run.timestamp), default=""),
         hostname=", ".join(dict.fromkeys(run.hostname for run in runs if run.hostname)),
         seconds=sum(run.seconds for run in runs),
+        shards=tuple(dict.fromkeys(shard for run in runs for shard in run.shards)),
     )
 
 

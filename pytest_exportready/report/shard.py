@@ -42,3 +42,24 @@ class Shard:
             if part == self.number:
                 mine.add(nodeid)
         return mine
+
+
+@dataclass(frozen=True)
+class RanShard:
+    """A shard that was run, and the whole that it is a part of.
+
+    index: from 1. count: of the shards. cases: of the whole. whole: a digest of the cases and the times that the shares
+    were made from; shards of different ones do not fit together.
+    """
+
+    index: int
+    count: int
+    cases: int
+    whole: str
+
+    @property
+    def shard(self) -> Shard:
+        return Shard(self.index, self.count)
+
+    def __str__(self) -> str:
+        return f"{self.shard} of {self.cases} cases ({self.whole})"

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pytest_exportready.report.run import Run, TestResult
+from pytest_exportready.report.shard import RanShard
 
 SUITE = "exportready.shards"
-_ONE = re.compile(r"(?P<number>\d{1,4})/(?P<of>\d{1,4}) of \d+ cases \(\w+\)")
 _LEG = ("exportready.leg", "torch", "python", "gpu")
 """Properties by which runs of the same shard are told from a shard that ran twice."""
 
-
-@dataclass(frozen=True)
-class _Shard:
-    number: int
-    of: int
-    whole: str
-    leg: tuple[str, ...]
+Leg = tuple[str, ...]
 
 
 def whole(run: Run, parts: Sequence[Run]) -> Run:
@@ -29,30 +22,20 @@ def whole(run: Run, parts: Sequence[Run]) -> Run:
     Shards of which none is there twice may come from any machines; where some are there for two legs of a matrix, the
     others are to be as well. A single part is taken for what was asked for.
     """
-    if len(parts) < 2 or any(map(_is_cut, parts)):
+    if len(parts) < 2:
         return run
-    told = tuple(_told([shard for part in parts for shard in _shards(part)]))
+    told = tuple(_told([(shard, _leg(part)) for part in parts for shard in part.shards]))
     return replace(run, results=(*run.results, *told)) if told else run
 
 
-def _shards(run: Run) -> Iterator[_Shard]:
-    leg = tuple(run.properties.get(key, "") for key in _LEG)
-    for text in run.properties.get("shard", "").split(" | "):
-        found = _ONE.fullmatch(text)
-        if found and 1 <= int(found["number"]) <= int(found["of"]):
-            yield _Shard(int(found["number"]), int(found["of"]), text.partition(" ")[2], leg)
+def _leg(run: Run) -> Leg:
+    return tuple(run.properties.get(key, "") for key in _LEG)
 
 
-def _is_cut(run: Run) -> bool:
-    """Whether it is merged of more shards than its property has room to name."""
-    texts = run.properties.get("shard", "").split(" | ")
-    return len(texts) > 1 and not all(map(_ONE.fullmatch, texts))
-
-
-def _told(shards: Sequence[_Shard]) -> Iterator[TestResult]:
-    legs: dict[tuple[int, str], dict[int, set[tuple[str, ...]]]] = defaultdict(lambda: defaultdict(set))
-    for shard in shards:
-        legs[shard.of, shard.whole][shard.number].add(shard.leg)
+def _told(shards: Sequence[tuple[RanShard, Leg]]) -> Iterator[TestResult]:
+    legs: dict[tuple[int, str], dict[int, set[Leg]]] = defaultdict(lambda: defaultdict(set))
+    for shard, leg in shards:
+        legs[shard.count, f"{shard.cases} cases ({shard.whole})"][shard.index].add(leg)
     incomplete: dict[int, list[str]] = defaultdict(list)
     for (of, text), seen in legs.items():
         if any(len(seen[number]) < max(map(len, seen.values())) for number in range(1, of + 1)):

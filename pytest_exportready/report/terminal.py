@@ -64,18 +64,18 @@ def _lines(run: Run, paths: Sequence[Path], width: int, printed: Collection[str]
 
 def _errors(run: Run, printed: Collection[str]) -> Iterator[list[Piece]]:
     """Yield what is wrong with the results of which pytest has printed nothing."""
-    errors: list[tuple[TestResult, str]] = []
+    errors: list[tuple[TestResult, list[str]]] = []
     for result in run.worst_first:
         if result.outcome in ("failed", "infra", "missing") and result.nodeid not in printed:
-            blocking = [str(finding) for finding in _findings(result) if finding.blocks]
-            errors += [(result, text) for text in blocking or [result.message or result.outcome]]
+            blocking = [_rows(finding) for finding in _findings(result) if finding.blocks]
+            errors += [(result, rows) for rows in blocking or [[truncate.line(result.message or result.outcome)]]]
     case = None
-    for result, text in errors[:ERROR_LIMIT]:
+    for result, rows in errors[:ERROR_LIMIT]:
         if result is not case:
             color = "red" if result.outcome == "failed" else "yellow"
             yield [(run.told(result), color), (f"  {truncate.line(result.nodeid)}", "")]
             case = result
-        yield from ([(f"  {row}", "")] for row in _rows(text))
+        yield from ([(f"  {row}", "")] for row in rows)
     if len(errors) > ERROR_LIMIT:
         yield [(f"... and {len(errors) - ERROR_LIMIT:,} more in the report", "")]
     if errors:
@@ -118,11 +118,10 @@ def _findings(result: TestResult) -> tuple[Finding, ...]:
     return result.readiness.findings if result.readiness else ()
 
 
-def _rows(text: str) -> list[str]:
-    """In one line; a patch keeps its own."""
-    told, begins, patch = text.partition(" Fix: --- ")
-    rows = [truncate.line(f"{told} Fix:" if begins else text, 1_200)]
-    return [*rows, *truncate.block(f"--- {patch}").splitlines()] if begins else rows
+def _rows(finding: Finding) -> list[str]:
+    """The summary in one line, what torch says in another; a patch keeps its own."""
+    torch = [f" torch: {truncate.line(finding.torch_says)}"] if finding.torch_says else []
+    return [truncate.line(finding.summary, 1_200), *torch, *truncate.block(finding.patch).splitlines()]
 
 
 def _short(path: Path) -> str:

@@ -6,10 +6,7 @@ where it hurts, so the cutting is done here, head and tail kept.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
 
 from pytest_exportready.case.sanitize import plain
 
@@ -18,8 +15,6 @@ MESSAGE_LIMIT = 500
 TEXT_LIMIT = 64 * 1024
 OUTPUT_LIMIT = 8 * 1024
 LOG_LIMIT = 1024 * 1024
-FACT_LIMIT = 2_000
-DEPTH_LIMIT = 8
 
 _ONE_LINE = str.maketrans("\r\n\t", "   ")
 
@@ -64,25 +59,3 @@ def name(text: str, limit: int = NAME_LIMIT) -> str:
 def seconds(value: float) -> float:
     """Three decimals, from 0 to 1e9: never what an XML schema refuses."""
     return round(float(value), 3) if 0.0 <= value <= 1e9 else 1e9 if value > 1e9 else 0.0
-
-
-def plain_json(value: Any, depth: int = 0) -> Any:
-    """``value`` as finite, clean JSON data that reads back equal."""
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else str(float(value))
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**64 else plain(hex(value), 100)
-    if isinstance(value, (dict, list, tuple, Mapping)) and depth == DEPTH_LIMIT:
-        return "..."
-    if isinstance(value, (dict, Mapping)):  # the exact class first: an abstract one takes long to ask
-        return {_key(key): plain_json(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain_json(item, depth + 1) for item in value]
-    return block(str(value), FACT_LIMIT)
-
-
-def _key(key: object) -> str:
-    text = str(key)
-    return text if len(text) <= 200 and text.isprintable() else plain(text, 200)

@@ -123,7 +123,7 @@ class ExportReadySession:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, object, object]:
         scenario = self.in_ranks.get(report.nodeid)
         if scenario is not None and report.failed and not hasattr(report, "exportready"):
-            report.exportready = plain_data(without_verdict(report, scenario).to_dict())  # type: ignore[attr-defined]
+            report.exportready = without_verdict(report, scenario).to_dict()  # type: ignore[attr-defined]
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -214,7 +214,7 @@ class ExportReadySession:
         report = yield
         readiness = item.stash.get(READINESS, None)
         if call.when == "call" and readiness is not None:
-            report.exportready = plain_data(readiness.to_dict())  # type: ignore[attr-defined]
+            report.exportready = readiness.to_dict()  # type: ignore[attr-defined]
         if call.when == "call" and TORCH_OUTPUT in item.stash:
             report.exportready_output = item.stash[TORCH_OUTPUT].getvalue()  # type: ignore[attr-defined]
             del item.stash[TORCH_OUTPUT]

@@ -60,5 +60,5 @@ def _options_of(item: pytest.Item) -> CaseOptions:
     if any("scenarios" in mark.kwargs for mark in _marks_of_parameter(item)):
         raise CaseError("scenarios belongs on the function, not on one of its parameters")
     if inspect.isgeneratorfunction(item.obj):
-        raise CaseError("the function is a generator: write return instead of yield")
+        raise CaseError("the function is a generator", "write return instead of yield")
     return case_options(arguments_of(item), scenarios=scenario_names(), stages=all_stages(), codes=all_rules())

@@ -17,7 +17,7 @@ def worst_of(told: Sequence[Readiness]) -> Readiness:
 
     Where some ranks have no case to judge, that is all there is to tell. Of a stage the worst outcome counts; one that
     some ranks leave to others is theirs to tell. A finding of every rank that ran its stage stands for all; one of
-    some ranks only names them.
+    some ranks only names them; the fix is one with a patch, where a rank has proved one.
     """
     unbuilt = [one for one in told if any(stage.name == "case" for stage in one.stages)]
     decisive = unbuilt or told
@@ -48,14 +48,15 @@ def _reproducer(told: Sequence[Readiness]) -> str:
 
 
 def _findings(told: Sequence[Readiness], unbuilt: bool) -> list[Finding]:
-    ranks: dict[Finding, list[int]] = {}
+    ranks: dict[Finding, dict[int, Finding]] = {}
     for rank, one in enumerate(told):
-        for finding in dict.fromkeys(f for f in one.findings if not unbuilt or f.stage == "case"):
-            ranks.setdefault(finding, []).append(rank)
+        for finding in (f for f in one.findings if not unbuilt or f.stage == "case"):
+            ranks.setdefault(replace(finding, fix="", patch=""), {}).setdefault(rank, finding)
     found: list[Finding] = []
-    for finding, several in ranks.items():
+    for several in ranks.values():
+        finding = next((one for one in several.values() if one.patch), next(iter(several.values())))
         ran = [rank for rank, one in enumerate(told) if not _left_out(one, finding.stage)]
-        if finding.rank is not None or several == ran:
+        if finding.rank is not None or list(several) == ran:
             found.append(finding)
         else:
             found += [replace(finding, rank=rank) for rank in several]

@@ -1,4 +1,4 @@
-"""Data of any origin as what xdist can carry from a worker."""
+"""The data of a test report, which any plugin may have added to, as what xdist can carry from a worker."""
 
 from __future__ import annotations
 

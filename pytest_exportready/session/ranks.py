@@ -12,7 +12,6 @@ from pytest_exportready.case.finding import Rule
 from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.session.marker import CASE_OPTIONS
 from pytest_exportready.session.merge_ranks import worst_of
-from pytest_exportready.session.plain_data import plain_data
 
 SECONDS = 600.0
 """For building, training and judging a case in ranks, unless a ``world`` marker of its own says otherwise."""
@@ -101,7 +100,7 @@ class Together:
 
 
 def _text(readiness: Readiness | None) -> bytes:
-    data: Any = None if readiness is None else plain_data(readiness.to_dict())
+    data: Any = None if readiness is None else readiness.to_dict()
     return json.dumps(data).encode()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.report.collect_results import Gather
 from pytest_exportready.report.run import Run
+from pytest_exportready.report.shard import RanShard
 from pytest_exportready.session.environment import properties
 from pytest_exportready.session.graceful_exit import reported_on_sigterm
 from pytest_exportready.session.options import OPTIONS
 from pytest_exportready.session.progress import Progress
-from pytest_exportready.session.sharding import SHARD, TOLD
+from pytest_exportready.session.sharding import RAN, SHARD
 
 PROBLEMS = "exportready_problems"
 """Where a worker of xdist leaves what is wrong with markers."""
@@ -40,7 +42,7 @@ class Reporting:
         self.hints: list[str] = []
         self.problems: dict[str, None] = {}
         self.waiting: dict[str, None] | None = None
-        self.shard = ""
+        self.shard: RanShard | None = None
 
     @contextmanager
     def _surviving(self, doing: str) -> Iterator[None]:
@@ -99,7 +101,8 @@ class Reporting:
     def pytest_testnodedown(self, node: Any) -> None:
         output = getattr(node, "workeroutput", None) or {}
         self.problems.update(dict.fromkeys(output.get(PROBLEMS, ())))
-        self.shard = output.get(SHARD, self.shard)
+        if SHARD in output:
+            self.shard = RanShard(**output[SHARD])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -120,17 +123,17 @@ class Reporting:
         if self._nothing_runs:
             return
         self.session = session
-        self.shard = self.config.stash.get(TOLD, self.shard)
+        self.shard = self.config.stash.get(RAN, self.shard)
         for nodeid in self.waiting or ():
             with self._surviving("take a report"):
                 self.gather.add(_did_not_run(nodeid))
         with self._surviving("make the reports"):
-            shard = {"shard": self.shard} if self.shard else {}
-            self.run = self.gather.run({**properties(self.config.rootpath), **shard})
+            shards = (self.shard,) if self.shard else ()
+            self.run = replace(self.gather.run(properties(self.config.rootpath)), shards=shards)
             if self.options.confirm and self.run.counts["failed"]:
                 self.run = self._confirmed(self.run)
             self._write(self.run)
-        if self.shard and " of 0 " not in self.shard and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        if self.shard and self.shard.cases and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK  # more shards than cases
         if self.troubles:
             self._fail_run()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from hashlib import sha256
 
 import pytest
 
+from pytest_exportready.report.shard import RanShard
 from pytest_exportready.session.options import OPTIONS
 
 SHARD = "exportready_shard"
 """Where a worker of xdist leaves which part of which whole it has collected."""
 
-TOLD = pytest.StashKey[str]()
+RAN = pytest.StashKey[RanShard]()
 """The same, in the process that has collected it."""
 
 
@@ -37,8 +39,8 @@ def shared_out(
         seconds = {result.nodeid: result.seconds for result in earlier.results if result.seconds}
     nodeids = [case.nodeid for case in cases]
     whole = sha256(repr((sorted(nodeids), sorted(seconds.items()))).encode()).hexdigest()[:12]
-    told = config.stash[TOLD] = f"{options.shard} of {len(nodeids)} cases ({whole})"
+    ran = config.stash[RAN] = RanShard(options.shard.number, options.shard.of, len(nodeids), whole)
     if hasattr(config, "workeroutput"):
-        config.workeroutput[SHARD] = told
+        config.workeroutput[SHARD] = asdict(ran)
     mine = options.shard.share(nodeids, seconds)
     return [case for case in cases if case.nodeid in mine], [case for case in cases if case.nodeid not in mine]

@@ -55,8 +55,8 @@ def judge_returned(
     try:
         case = as_case(returned)
     except CaseError as error:
-        problem, _, fix = str(error).partition(" Fix: ")
-        return no_case(problem, fix or "return model.eval(), (example_input,)", name=name, scenario=scenario)
+        fix = error.fix or "return model.eval(), (example_input,)"
+        return no_case(error.problem, fix, name=name, scenario=scenario)
     if not required and (case.carries_training or case.stateful_calls):
         scenario = "as_is"  # further training would spoil what the user recorded
     how: dict[str, Any] = {"cache": cache}

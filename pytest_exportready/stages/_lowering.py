@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import warnings
@@ -47,11 +46,11 @@ class LoweringFailed(Exception):
     """Why a program could not be lowered or run then.
 
     operator: such as ``aten.add.Tensor``, of the decomposed program; file, line: of the user's source. Empty and 0
-    where unknown. As text, which is what a child can say, all of it as JSON.
+    where unknown.
     """
 
     def __init__(self, reason: str, operator: str = "", file: str = "", line: int = 0) -> None:
-        super().__init__(json.dumps([reason, operator, file, line]))
+        super().__init__(reason, operator, file, line)
         self.reason, self.operator, self.file, self.line = reason, operator, file, line
 
     @classmethod
@@ -112,15 +111,22 @@ def apart(work: Callable[[], None]) -> None:
         quietly(work)
         return
     rehearse()
+
+    def attempt() -> dict[str, Any] | None:
+        try:
+            quietly(work)
+        except LoweringFailed as failed:
+            return {"reason": failed.reason, "operator": failed.operator, "file": failed.file, "line": failed.line}
+        return None
+
     try:
-        in_child(lambda: quietly(work), SECONDS)
+        failed = in_child(attempt, SECONDS)
     except TookTooLong as error:
-        raise StageInfrastructure(f"{error}: run it on a faster machine, or leave it out of lower=") from error
-    except ProcessDied as error:
+        raise StageInfrastructure(str(error), "run it on a faster machine, or leave it out of lower=") from error
+    except (ProcessDied, RuntimeError) as error:
         raise LoweringFailed(str(error)) from error
-    except RuntimeError as error:
-        said = str(error).partition(f"{LoweringFailed.__name__}: ")[2]
-        raise (LoweringFailed(*json.loads(said)) if said else LoweringFailed(str(error))) from error
+    if failed is not None:
+        raise LoweringFailed(**failed)
 
 
 def quietly(work: Callable[[], T]) -> T:
@@ -155,10 +161,11 @@ def _failed(trial: Trial, rule: Rule, what: str, advice: str, error: LoweringFai
     file, line = source(node) if node is not None else (error.file, error.line)
     return rule.error(
         owner(node) if node is not None else "",
-        f"{what} ({trial.mode}) cannot be had{f' at {name}' * bool(name)}: {error.reason}",
+        f"{what} ({trial.mode}) cannot be had{f' at {name}' if name else ''}",
         advice.format(operator=name or "the operator at which it stops"),
         file=file,
         line=line,
+        torch_says=error.reason,
     )
 
 

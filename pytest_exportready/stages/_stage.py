@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.case.finding import Rule
 
 
@@ -17,8 +18,8 @@ class MissingTool(SkipStage):
     """Raised by a stage without a program or package that it needs; the message names it and how to install it."""
 
 
-class StageInfrastructure(Exception):
-    """Raised by a stage when the machine, not the model, is at fault; the message is the reason and the fix."""
+class StageInfrastructure(ExplainedError):
+    """Raised by a stage when the machine, not the model, is at fault."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pytest_exportready.analysis.execution.pytree import distinct, flatten
 from pytest_exportready.analysis.execution.trial import NotCacheable, Observation, Trial
 from pytest_exportready.analysis.processes.compiler_identity import compiler, compiler_identity
 from pytest_exportready.analysis.torch_internals.compilers import aot_compiled, aot_loaded, compile_settings
+from pytest_exportready.case.facts import BYTES, COMPILED
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.stages._lowering import Leaves, Lowered, LoweringFailed, apart, prove
 from pytest_exportready.stages._stage import MissingTool, Stage, StageInfrastructure
@@ -55,7 +56,7 @@ def _with_cached_package(trial: Trial, folder: Path) -> list[Observation]:
         return []
     package = folder / "cached.pt2"
     package.write_bytes(content)
-    facts = {"compiled": "in an earlier run", "bytes": len(content)}
+    facts = {COMPILED: "in an earlier run", BYTES: len(content)}
     return list(prove(trial, COMPILES, _WHAT, _ADVICE, lambda calls: Lowered(_given(package, calls), facts)))
 
 
@@ -75,7 +76,7 @@ def _compiled(program: ExportedProgram | None, package: Path, calls: list[Call])
         if _NO_MACHINE.search(error.reason):
             raise StageInfrastructure(f"the C++ compiler cannot work: {error.reason}") from error
         raise
-    return Lowered(outputs, {"bytes": package.stat().st_size})
+    return Lowered(outputs, {BYTES: package.stat().st_size})
 
 
 def _given(package: Path, calls: list[Call], before: Callable[[], None] = lambda: None) -> list[Leaves]:

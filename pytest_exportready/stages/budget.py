@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.case.facts import BYTES, NODES, SECONDS
 from pytest_exportready.case.finding import Rule
 from pytest_exportready.stages._stage import SkipStage, Stage
 
@@ -14,7 +15,7 @@ RULE = Rule(
     "What a case's budget allows: seconds that torch.export itself took (wall time; the first export of a process is "
     "the slowest), MiB of the file that torch.export.save wrote, nodes of the exported graph.",
 )
-_SPENT_AT = {"seconds": ("export", "seconds", 1), "mib": ("reload", "bytes", 2**20), "nodes": ("export", "nodes", 1)}
+_SPENT_AT = {"seconds": ("export", SECONDS, 1), "mib": ("reload", BYTES, 2**20), "nodes": ("export", NODES, 1)}
 _WORDS = {"seconds": "torch.export took {} s", "mib": "the saved program has {} MiB", "nodes": "the graph has {} nodes"}
 _FIXES = {
     "seconds": "export a smaller module or unroll fewer loops",

@@ -8,6 +8,7 @@ from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.program_runner import RunningProgram
 from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.case.facts import NODES
 from pytest_exportready.case.finding import Rule
 from pytest_exportready.stages._lowering import Lowered, prove, quietly
 from pytest_exportready.stages._stage import Stage
@@ -30,7 +31,7 @@ def run(trial: Trial) -> Iterator[Observation]:
             decomposed = program.run_decompositions()
             running = RunningProgram(decomposed)
             outputs = [flatten(running.outputs([call])[0])[0] for call in calls]
-            return Lowered(outputs, {"nodes": len(decomposed.graph.nodes)})
+            return Lowered(outputs, {NODES: len(decomposed.graph.nodes)})
 
         return quietly(work)
 

@@ -20,6 +20,7 @@ from pytest_exportready.analysis.module.patched_forward import replaced_forwards
 from pytest_exportready.analysis.module.snapshot import Change
 from pytest_exportready.analysis.source.bytecode import place_of_write
 from pytest_exportready.analysis.source.user_frames import user_place
+from pytest_exportready.case.facts import EAGER_BITWISE, GOLDEN_LARGEST
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import few
@@ -70,8 +71,9 @@ def run(trial: Trial) -> Iterator[Observation]:
     except Exception as error:
         yield EagerFailed(error)
         file, line = user_place(error)
-        message = f"the trained module does not run on the example inputs: {exception_text(error)}"
-        yield RUNS.error("", message, "make model.eval()(*args, **kwargs) run first", file=file, line=line)
+        message, says = "the trained module does not run on the example inputs", exception_text(error)
+        fix = "make model.eval()(*args, **kwargs) run first"
+        yield RUNS.error("", message, fix, file=file, line=line, torch_says=says)
         return
     nan = [path for path, leaf in named_leaves(first) if isinstance(leaf, torch.Tensor) and _has_nan(leaf)]
     if nan:
@@ -80,7 +82,7 @@ def run(trial: Trial) -> Iterator[Observation]:
             f"output{nan[0]}", message, "give example inputs with a finite answer, or mend the training"
         )
     repeated = compare(first, second, Tolerance())
-    yield {"eager_bitwise": repeated.bitwise}
+    yield {EAGER_BITWISE: repeated.bitwise}
     if not repeated.agree and not nan and not case.allow_mutation:
         yield _unstable(trial, first, changes)
     elif not nan and not case.allow_mutation:
@@ -88,7 +90,7 @@ def run(trial: Trial) -> Iterator[Observation]:
         yield from _remembering(trial, changes)
     if case.golden is not None:
         against = compare(*aligned(case.golden, first), Tolerance(relative=case.golden_tolerance))
-        yield {"golden_largest": against.largest}
+        yield {GOLDEN_LARGEST: against.largest}
         if not against.agree:
             yield GOLDEN.error(
                 _suspects(trial),

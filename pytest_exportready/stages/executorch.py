@@ -21,6 +21,7 @@ from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.torch_internals.programs import bound_sizes, without_bound
+from pytest_exportready.case.facts import BYTES
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.stages._lowering import Leaves, Lowered, LoweringFailed, apart, prove, quietly
 from pytest_exportready.stages._stage import MissingTool, Stage, StageInfrastructure
@@ -58,8 +59,8 @@ def run(trial: Trial) -> Iterator[Observation]:
         quietly(_imported)  # once, not in each child
     except LoweringFailed as error:
         raise StageInfrastructure(
-            f"the extra [executorch] is there and cannot be used: {error.reason}. "
-            "Fix: pip install --upgrade 'pytest-exportready[executorch]', with the torch that it was built for"
+            f"the extra [executorch] is there and cannot be used: {error.reason}",
+            "pip install --upgrade 'pytest-exportready[executorch]', with the torch that it was built for",
         ) from error
 
     def lower(calls: list[Call]) -> Lowered:
@@ -70,7 +71,7 @@ def run(trial: Trial) -> Iterator[Observation]:
             torch.save(_run(path, calls), given)
 
         apart(work)
-        return Lowered(torch.load(given, weights_only=True), {"bytes": path.stat().st_size})
+        return Lowered(torch.load(given, weights_only=True), {BYTES: path.stat().st_size})
 
     with tempfile.TemporaryDirectory(prefix="exportready-") as made:
         folder = Path(made)

@@ -22,6 +22,7 @@ from pytest_exportready.analysis.program.unused_state import unread_state
 from pytest_exportready.analysis.source.user_frames import stack_place
 from pytest_exportready.analysis.torch_internals.tensors import is_fake
 from pytest_exportready.case.export_case import CaseError
+from pytest_exportready.case.facts import NODES, SECONDS
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks import all_checks
@@ -114,10 +115,12 @@ def _export(trial: Trial) -> Iterator[Observation]:
                 program, seconds = _exported(trial, subject.model)
             except CaseError as error:
                 yield Exported(prepared=prepared)
-                yield SPEC.error("", str(error), "declare dynamic only dimensions that the example inputs have")
+                fix = error.fix or "declare dynamic only dimensions that the example inputs have"
+                yield SPEC.error("", error.problem, fix)
                 return
             except Exception as error:
-                yield Exported(None, error, prepared, reproduced(trial, subject.model, error))
+                made = reproduced(trial, subject.model, error)
+                yield Exported(None, error, prepared, made.script, made.why_not)
                 yield diagnose(Failure(error, subject.model, trial))
                 return
             left = [change.where for change in clean.changes() if _holds_fake(change.now)]
@@ -126,7 +129,7 @@ def _export(trial: Trial) -> Iterator[Observation]:
                 frozen += foreign_weights(program, foreign_parameters(subject.model, (case.args, case.kwargs)))
         _own_storage(program)
     yield Exported(program, prepared=prepared)
-    yield {"seconds": seconds, "nodes": len(program.graph.nodes)}
+    yield {SECONDS: seconds, NODES: len(program.graph.nodes)}
     if left:
         yield TRACES.warning(
             left[0],

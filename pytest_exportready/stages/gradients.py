@@ -12,6 +12,7 @@ from pytest_exportready.analysis.execution.gradients import Gradients, eager_gra
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.nodes import calls, source
 from pytest_exportready.analysis.source.operator_registration import autograd
+from pytest_exportready.case.facts import GRADIENTS
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import counted, few
@@ -52,7 +53,8 @@ def run(trial: Trial) -> Iterator[Observation]:
         with global_state_kept():
             given = gradients(module, dict(module.named_parameters()), call, case.loss)
     except Exception as error:
-        yield RUN.error("", f"backward through the program raised {exception_text(error)}", _registration(expected))
+        fix, says = _registration(expected), exception_text(error)
+        yield RUN.error("", "backward through the program raised", fix, torch_says=says)
         return
     yield from _compare(trial, expected, given)
 
@@ -78,7 +80,7 @@ def _compare(trial: Trial, expected: Gradients, given: Gradients) -> Iterator[Ob
             result = compare(gradient, given.by_name[name], tolerance)
             if not result.agree:
                 unlike[name] = result.largest
-    yield {"gradients": len(expected.by_name)}
+    yield {GRADIENTS: len(expected.by_name)}
     places = [f"{name} at {file}:{line}" if file else name for name, file, line in expected.functions]
     through = f", through {few(places)}, whose own backward the export dropped" if places else ""
     file, line = next(((file, line) for _, file, line in expected.functions), ("", 0))

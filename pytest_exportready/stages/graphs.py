@@ -11,6 +11,7 @@ from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint, graph_steps
 from pytest_exportready.analysis.ranks.check_ranks import several_ranks
 from pytest_exportready.analysis.ranks.exchange import AbsentRanks, exchange
+from pytest_exportready.case.facts import GRAPHS, RANKS
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
 from pytest_exportready.stages._stage import SkipStage, Stage
@@ -34,7 +35,7 @@ def run(trial: Trial) -> Iterator[Observation]:
     try:
         mine = graph_fingerprint(trial.program).encode()
         prints = [told.decode() for told in exchange("graph", mine, seconds=trial.rank_timeout)]
-        yield {"ranks": len(prints), "graphs": len(set(prints))}
+        yield {RANKS: len(prints), GRAPHS: len(set(prints))}
         if len(set(prints)) > 1:
             steps = json.dumps([[step.digest[:16], step.words] for step in graph_steps(trial.program)])
             every = [json.loads(told) for told in exchange("graph steps", steps.encode(), seconds=_PATIENCE)]

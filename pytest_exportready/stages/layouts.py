@@ -12,6 +12,7 @@ from pytest_exportready.analysis.execution.compare import compare
 from pytest_exportready.analysis.execution.pytree import distinct, flatten, map_tensors
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.case import facts
 from pytest_exportready.case.finding import Rule
 from pytest_exportready.stages._stage import SkipStage, Stage
 
@@ -49,7 +50,7 @@ def run(trial: Trial) -> Iterator[Observation]:
                 f"{result.where}: {result.problem}",
                 "begin forward with x = x.contiguous(), and do not ask for stride() or is_contiguous() in it",
             )
-    yield {"layouts": compared}
+    yield {facts.LAYOUTS: compared}
 
 
 def channels_last(tensor: Tensor) -> Tensor:

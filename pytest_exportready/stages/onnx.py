@@ -15,6 +15,7 @@ from torch.export.graph_signature import ConstantArgument, OutputKind
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.case.facts import BYTES
 from pytest_exportready.case.finding import Rule
 from pytest_exportready.case.wording import counted
 from pytest_exportready.stages._lowering import Leaves, Lowered, LoweringFailed, apart, prove, quietly
@@ -55,10 +56,8 @@ def run(trial: Trial) -> Iterator[Observation]:
     try:
         quietly(lambda: [importlib.import_module(name) for name in _PACKAGES])  # once, not in each child
     except LoweringFailed as error:
-        fix = "pip install --upgrade 'pytest-exportready[onnx]'"
-        raise StageInfrastructure(
-            f"the extra [onnx] is there and cannot be used: {error.reason}. Fix: {fix}"
-        ) from error
+        problem = f"the extra [onnx] is there and cannot be used: {error.reason}"
+        raise StageInfrastructure(problem, "pip install --upgrade 'pytest-exportready[onnx]'") from error
 
     def lower(calls: list[Call]) -> Lowered:
         path, given = folder / "model.onnx", folder / "answers.pt"
@@ -69,7 +68,7 @@ def run(trial: Trial) -> Iterator[Observation]:
             torch.save(_run(path, calls), given)
 
         apart(work)
-        facts = {"bytes": sum(file.stat().st_size for file in folder.glob("model.onnx*"))}
+        facts = {BYTES: sum(file.stat().st_size for file in folder.glob("model.onnx*"))}
         devices = [leaf.device if isinstance(leaf, torch.Tensor) else torch.device("cpu") for leaf in wanted]
         outputs: list[Leaves] = torch.load(given, weights_only=True)
         if any(len(leaves) != len(devices) for leaves in outputs):

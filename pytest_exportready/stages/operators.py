@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from pytest_exportready.analysis.execution.pytree import distinct
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.nodes import calls, is_users_operator, owner, source
 from pytest_exportready.analysis.source.operator_registration import autograd, fake_kernel, writing
-from pytest_exportready.case.finding import Rule
+from pytest_exportready.case import facts
+from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import few
 from pytest_exportready.stages._stage import Stage
@@ -44,7 +46,7 @@ GRADIENTS = Rule(
 def run(trial: Trial) -> Iterator[Observation]:
     assert trial.program is not None
     nodes = {node.target: node for node in reversed(list(calls(trial.program))) if is_users_operator(node)}
-    yield {"operators": len(nodes)}
+    yield {facts.OPERATORS: len(nodes)}
     if not nodes:
         return
     call = (trial.case.args, dict(trial.case.kwargs))
@@ -60,29 +62,24 @@ def run(trial: Trial) -> Iterator[Observation]:
         file, line = source(node) if node is not None else ("", 0)
         inside = owner(node) if node is not None else ""
         where = f"{observed.name} in {inside}" if inside else observed.name
-        for rule, severity, message, fix in _faults(observed, trained.get(operator)):
-            yield getattr(rule, severity)(where, message, fix, file=file, line=line)
+        for fault in _faults(observed, trained.get(operator)):
+            yield replace(fault, where=where, file=file, line=line)
 
 
-Fault = tuple[Rule, str, str, str]
-
-
-def _faults(observed: Observed, trained: Observed | None) -> Iterator[Fault]:
-    """Rule, severity, message and fix; of what one cause shows in several tests only the first."""
+def _faults(observed: Observed, trained: Observed | None) -> Iterator[Finding]:
+    """Findings without their place; of what one cause shows in several tests only the first."""
     operator = observed.operator
     if observed.written:
         names = list(observed.written)
-        yield (
-            SCHEMA,
-            "error",
+        yield SCHEMA.error(
+            "",
             f"{observed.name} writes its argument {few(names)}, which its schema does not say: {operator._schema}",
             f"{writing(operator, names)}, or write a copy in it: {names[0]} = {names[0]}.clone()",
         )
     elif observed.aliased:
         name = next(iter(observed.aliased))
-        yield (
-            SCHEMA,
-            "error",
+        yield SCHEMA.error(
+            "",
             f"{observed.name} returns memory of its argument {name}, and its schema says that the result is new: "
             f"{operator._schema}",
             "return a copy from the operator: result.clone()",
@@ -92,21 +89,21 @@ def _faults(observed: Observed, trained: Observed | None) -> Iterator[Fault]:
     if trained is not None and trained.differentiated:
         problem = _opcheck(trained, ("test_autograd_registration",), grad=True)
         if problem and _opcheck(trained, ("test_aot_dispatch_static",), grad=True):
-            message = f"the gradient of {observed.name} is lost when the program is compiled: {problem}"
-            yield GRADIENTS, "error", message, autograd(operator)
+            message = f"the gradient of {observed.name} is lost when the program is compiled"
+            yield GRADIENTS.error("", message, autograd(operator), torch_says=problem)
 
 
-def _refused_by_opcheck(observed: Observed) -> Iterator[Fault]:
+def _refused_by_opcheck(observed: Observed) -> Iterator[Finding]:
     problem = _opcheck(observed, ("test_schema",))
     if problem:
-        message = f"torch.library.opcheck refuses {observed.name}: {problem}"
-        yield SCHEMA, "error", message, f"declare in its schema what it does: {observed.operator._schema}"
+        fix = f"declare in its schema what it does: {observed.operator._schema}"
+        yield SCHEMA.error("", f"torch.library.opcheck refuses {observed.name}", fix, torch_says=problem)
         return
     problem = _opcheck(observed, ("test_faketensor",))
     if "Stride mismatch" in problem:  # other shapes and dtypes are seen where the program runs
-        message = f"the fake kernel of {observed.name} gives other strides than the operator: {problem}"
+        message = f"the fake kernel of {observed.name} gives other strides than the operator"
         fix = f"{fake_kernel(observed.operator)}; or return .contiguous() from the operator"
-        yield FAKE, "warning", message, fix
+        yield FAKE.warning("", message, fix, torch_says=problem)
 
 
 def _opcheck(observed: Observed, tests: tuple[str, ...], *, grad: bool = False) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -47,6 +48,24 @@ NOT_VACUOUS = Rule(
 )
 
 
+@dataclass(frozen=True)
+class _Vacuous:
+    """A comparison that cannot fail. passes: a wrong output that it accepts."""
+
+    passes: str
+    fix: str
+
+    def error(self) -> Finding:
+        message = f"{self.passes} passes the same comparison: it proves nothing"
+        return NOT_VACUOUS.error("output", message, self.fix)
+
+    def warning(self) -> Finding:
+        """The program is proved, though not with the weights that were given."""
+        message = f"{self.passes} passes the same comparison; with other weights, where a comparison can fail, "
+        fix = "judge the trained weights: these tell one input from no other"
+        return NOT_VACUOUS.warning("output", f"{message}the program agrees", fix)
+
+
 _KEPT = (
     "compute it with torch operators, or make what is called there one: "
     '@torch.library.custom_op("mylib::name", mutates_args=()) and register_fake'
@@ -83,7 +102,7 @@ def run(trial: Trial) -> Iterator[Observation]:
     if answers and results and all(r.agree for r in results):
         empty = _vacuous(trial, answers, lambda expected, answer: _accepts(results, expected, answer, tolerance))
         if empty is not None:
-            yield _softened(empty) if _agrees_when_shaken(trial, tolerance) else empty
+            yield empty.warning() if _agrees_when_shaken(trial, tolerance) else empty.error()
 
 
 def _sequences(trial: Trial) -> Iterator[tuple[str, list[Call]]]:
@@ -131,7 +150,7 @@ def _compare(
         failed = trial.running.failing(calls)
         file, line = source(failed) if failed is not None else user_place(error)
         at = f" at {operator_name(failed)}" if failed is not None else ""
-        message = f"the program ({trial.mode}) fails on {what}{at}, where the module runs: {exception_text(error)}"
+        message = f"the program ({trial.mode}) fails on {what}{at}, where the module runs"
         fixed = _FIXED.search(str(error))
         yield RUNS.error(
             f"{fixed[1]}.shape[{fixed[2]}]" if fixed else owner(failed) if failed is not None else "",
@@ -139,6 +158,7 @@ def _compare(
             _UNFIXED if fixed else "look at what forward does there that the trace could not see",
             file=file,
             line=line,
+            torch_says=exception_text(error),
         )
         return True
     for number, (expected, actual) in enumerate(zip(answers, given, strict=True)):
@@ -189,18 +209,16 @@ def _accepts(results: list[Comparison], expected: Any, answer: Any, tolerance: T
     return result.bitwise if exact else result.agree
 
 
-def _vacuous(trial: Trial, answers: list[Any], accepted: Callable[[Any, Any], bool]) -> Finding | None:
+def _vacuous(trial: Trial, answers: list[Any], accepted: Callable[[Any, Any], bool]) -> _Vacuous | None:
     if all(accepted(answer, map_tensors(torch.zeros_like, answer)) for answer in answers):
-        message = "an all-zero output passes the same comparison: it proves nothing"
-        return NOT_VACUOUS.error("output", message, "give inputs with a non-zero answer, or a tighter tolerance")
+        return _Vacuous("an all-zero output", "give inputs with a non-zero answer, or a tighter tolerance")
     tried = 0
     for answer in _other_answers(trial, answers[1:]):
         tried += 1
         if not accepted(answers[0], answer):
             return None
-    message = f"the output for {tried} other inputs passes the same comparison: it proves nothing"
     fix = "give more_inputs that change the answer, or a tighter tolerance"
-    return NOT_VACUOUS.error("output", message, fix) if tried else None
+    return _Vacuous(f"the output for {tried} other inputs", fix) if tried else None
 
 
 def _agrees_when_shaken(trial: Trial, tolerance: Tolerance) -> bool:
@@ -223,13 +241,6 @@ def _agrees_when_shaken(trial: Trial, tolerance: Tolerance) -> bool:
     return not any(_accepts(results, expected[0], answer, tolerance) for answer in wrong)
 
 
-def _softened(empty: Finding) -> Finding:
-    """A warning: the program is proved, though not with the weights that were given."""
-    what, _, _ = empty.message.partition(":")
-    message = f"{what}; with other weights, where a comparison can fail, the program agrees"
-    return NOT_VACUOUS.warning(empty.where, message, "judge the trained weights: these tell one input from no other")
-
-
 def _other_answers(trial: Trial, known: list[Any]) -> Iterator[Any]:
     """Answers of the trained module to other inputs: those it has given, then to more."""
     yield from known
@@ -244,8 +255,8 @@ def _other_answers(trial: Trial, known: list[Any]) -> Iterator[Any]:
 
 def _eager_fails(what: str, error: Exception) -> Finding:
     file, line = user_place(error)
-    message = f"the trained module does not run on {what}: {exception_text(error)}"
-    return RUNS.error("", message, "give inputs of the same kind as the example", file=file, line=line)
+    message, says = f"the trained module does not run on {what}", exception_text(error)
+    return RUNS.error("", message, "give inputs of the same kind as the example", file=file, line=line, torch_says=says)
 
 
 STAGE = Stage(run, rules=(AGREES, RUNS, NOT_VACUOUS), after=("eager", "export"))

@@ -17,6 +17,7 @@ from pytest_exportready.analysis.execution.run_on_device import answer_on, is_th
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.autocast import enabled_regions
 from pytest_exportready.analysis.program.nodes import owner, source
+from pytest_exportready.case.facts import BRANCHES, RAN_THERE
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.stages._stage import SkipStage, Stage
@@ -48,7 +49,7 @@ def run(trial: Trial) -> Iterator[Observation]:
     if is_at(own, target):
         raise SkipStage(f"the model is on {own}, which is where it is to run")
     found = branches(trial.reference.module, (trial.case.args, trial.case.kwargs), own, target)
-    yield {"branches": len(found)}
+    yield {BRANCHES: len(found)}
     for branch in found:
         yield _told(branch, own, target)
     if not found:
@@ -64,7 +65,7 @@ def _moved(trial: Trial, target: torch.device) -> Iterator[Observation]:
             file, line = source(baked.node)
             yield MOVES.warning(owner(baked.node), baked.what, baked.fix, file=file, line=line)
         return
-    yield {"ran_there": is_there(target)}
+    yield {RAN_THERE: is_there(target)}
     if not is_there(target):
         return
     call = trial.case.args, trial.case.kwargs
@@ -72,7 +73,7 @@ def _moved(trial: Trial, target: torch.device) -> Iterator[Observation]:
         given = answer_on(freed, call, target)
     except Exception as error:
         fix = "export on that device, and look at what forward does there"
-        yield MOVES.error("", f"the program does not run on {target}: {exception_text(error)}", fix)
+        yield MOVES.error("", f"the program does not run on {target}", fix, torch_says=exception_text(error))
         return
     compared = compare(trial.reference.output(call), given, _ELSEWHERE)
     if not compared.agree:
@@ -90,8 +91,10 @@ def _told(branch: Branch, own: torch.device, target: torch.device) -> Finding:
         ),
         "operators": (SAME_WAY.note, "on {target} other operators run, with the same answer"),
     }[branch.outcome]
-    message = f"forward asks for the device ({asked}), and {what.format(target=target)}: {branch.detail}"
-    return told("", message, _FIX.format(target=target), file=branch.file, line=branch.line)
+    message = f"forward asks for the device ({asked}), and {what.format(target=target)}"
+    says = branch.detail if branch.outcome == "fails" else ""
+    message += "" if says else f": {branch.detail}"
+    return told("", message, _FIX.format(target=target), file=branch.file, line=branch.line, torch_says=says)
 
 
 STAGE = Stage(

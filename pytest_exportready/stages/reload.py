@@ -19,6 +19,7 @@ from pytest_exportready.analysis.module.wrappers import inner_wrappers
 from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong, in_child
 from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
 from pytest_exportready.analysis.processes.warm_up import rehearse
+from pytest_exportready.case.facts import BYTES
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import plain, without_tensors
 from pytest_exportready.stages._stage import Stage, StageInfrastructure
@@ -63,14 +64,14 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
     try:
         _save(program, path)
     except TookTooLong as error:
-        raise StageInfrastructure(f"saving the program: {error}: run it on a faster machine") from error
+        raise StageInfrastructure(f"saving the program: {error}", "run it on a faster machine") from error
     except (RuntimeError, OSError, ProcessDied) as error:
         text = without_tensors(str(error))
         if isinstance(error, OSError) or _NO_ROOM.search(text):
             raise StageInfrastructure(f"the program cannot be written: {text}") from error
-        yield SAVES.error("", f"torch.export.save failed: {text}", _fix_of_saving(text))
+        yield SAVES.error("", "torch.export.save failed", _fix_of_saving(text), torch_says=text)
         return
-    yield {"bytes": path.stat().st_size}
+    yield {BYTES: path.stat().st_size}
     missing = sorted(set(trial.reference.module.state_dict()) - set(program.state_dict))
     if missing and not inner_wrappers(trial.reference.module):  # those are a finding already, and the program has none
         yield _names(missing, "the program's state dict lacks names of the module's")
@@ -137,16 +138,16 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
     except LoaderGone as error:
         raise StageInfrastructure(str(error)) from error
     except TookTooLong as error:
-        raise StageInfrastructure(f"the saved program: {error}: run it on a faster machine") from error
+        raise StageInfrastructure(f"the saved program: {error}", "run it on a faster machine") from error
     except ProcessDied as error:
         yield LOADS.error("", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand")
         return None
     if "error" in reply:
-        text = plain(without_tensors(first["error"]), 300)
         yield LOADS.error(
             "",
-            f"the saved program does not load and run in a fresh process: {text}",
+            "the saved program does not load and run in a fresh process",
             _fix_of_loading(trial, calls[0]),
+            torch_says=plain(without_tensors(first["error"]), 300),
         )
         return None
     return reply

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,29 +17,23 @@ from pytest_exportready.analysis.execution.dynamic_shapes import (
     AUTO,
     UNBOUNDED,
     Dynamic,
-    by_name,
     declared,
     dynamic_shapes,
 )
 from pytest_exportready.analysis.execution.dynamic_shapes_source import shapes_text
 from pytest_exportready.analysis.execution.input_variants import resized, variations
-from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.analysis.execution.resizable_dims import Place, varying
 from pytest_exportready.analysis.execution.trial import Observation, Trial
-from pytest_exportready.analysis.module.snapshot import preserved
-from pytest_exportready.analysis.source.user_frames import is_users, user_place
-from pytest_exportready.analysis.torch_internals.programs import SizeGuards, program_guards
+from pytest_exportready.analysis.source.user_frames import user_place
+from pytest_exportready.analysis.torch_internals.programs import program_guards
+from pytest_exportready.case.facts import DYNAMIC_SHAPES, SIZES
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
+from pytest_exportready.stages._narrowed_dimension import NARROWER, SPECIALISED, Narrowed
 from pytest_exportready.stages._stage import SkipStage, Stage
 from pytest_exportready.stages.parity import has_nan
 
-SPECIALISED = Rule(
-    "ER601",
-    "dimension_is_dynamic",
-    "A dimension that was declared dynamic (Dim.AUTO above all) can turn into a constant, or into a narrower "
-    "range, without a word. Read from the shapes, ranges and guards of the program and shown by running it.",
-)
 AGREES = Rule(
     "ER602",
     "agrees_at_other_sizes",
@@ -53,13 +46,6 @@ INFERRED = Rule(
     'With dynamic_shapes="auto": the dimensions that the trained module takes at other sizes, with what ties and '
     "bounds them, as the expression to write. Each was run at other sizes.",
 )
-NARROWER = Rule(
-    "ER604",
-    "size_stays_free",
-    'With dynamic_shapes="auto": the trained module takes a dimension at sizes that the program does not, because the '
-    "trace made a constant or a narrower range of it: an example of size 1, int(x.shape[0]), a list index, a branch on "
-    "the size. The line that asked for it is named.",
-)
 OUTSIDE = Rule(
     "ER605",
     "refuses_outside_bounds",
@@ -71,7 +57,6 @@ _MOST = 16  # sizes tried for one symbol
 _NUMBER = re.compile(r"\b\d+\b")
 # torch sets a size of 1 apart, also inside: an image of 2 x 2 that is pooled to one of 1 x 1
 _INNER_ONE = re.compile(r"^Guard failed: [^\n]*//[^\n]* != 1$", re.MULTILINE)
-_EDGE = re.compile(r"(!= 1|>= 2)\b")  # the same, where it is a bound like any other
 _INDEX = re.compile(r"\[[^\[\]]*\]")
 
 
@@ -87,7 +72,7 @@ def run(trial: Trial) -> Iterator[Observation]:
     fixed = [d for d in dims if (d.leaf, d.dim) not in symbols]
     for d in fixed:
         constant = f"is the constant {leaves[d.leaf].shape[d.dim]} in the program"
-        yield _told(trial, d, _specialised(trial.program, d, constant))
+        yield Narrowed.by(trial.program, d, constant).finding(trial)
     auto = trial.options.dynamic_shapes == AUTO
     results: list[Comparison] = []
     sizes: list[str] = []
@@ -97,15 +82,14 @@ def run(trial: Trial) -> Iterator[Observation]:
     told: set[tuple[str, str]] = set()
     for d, size, changed in _sizes(trial.program, leaves, [d for d in dims if d not in fixed], symbols):
         compared = len(results)
-        finding = _at(trial, d, size, changed, results)
+        found = _at(trial, d, size, changed, results)
         if len(results) > compared:
             ran |= {at: min(ran[at], other) for at, other in changed.items() if at in ran}
-        smaller = auto and finding is not None and size < leaves[d.leaf].shape[d.dim]
-        edge = smaller and finding is not None and finding.code == SPECIALISED.code and _EDGE.search(finding.message)
-        if finding is not None and not edge and (finding.severity, finding.where) not in told:
-            told.add((finding.severity, finding.where))
-            yield _told(trial, d, finding) if finding.code == SPECIALISED.code else finding
-        if finding is not None and finding.severity == "error" and not (auto and finding.code == SPECIALISED.code):
+        edge = auto and isinstance(found, Narrowed) and found.is_edge and size < leaves[d.leaf].shape[d.dim]
+        if found is not None and not edge and (found.severity, d.where) not in told:
+            told.add((found.severity, d.where))
+            yield found.finding(trial) if isinstance(found, Narrowed) else found
+        if found is not None and found.severity == "error" and not (auto and isinstance(found, Narrowed)):
             break
         sizes += [f"{d.where}={size}"] * (len(results) - compared)
     else:
@@ -115,37 +99,9 @@ def run(trial: Trial) -> Iterator[Observation]:
         yield from _outside(trial, [d for d in dims if d not in fixed], symbols)
     if auto and symbols:
         written = shapes_text(trial.reference.module, call, trial.program, symbols, ran)
-        yield {"dynamic_shapes": written}
+        yield {DYNAMIC_SHAPES: written}
         yield INFERRED.note("", "dynamic sizes, found by running the trained module at other ones", f"write {written}")
-    yield {**summary(results), "sizes": sizes[:24]}
-
-
-def _told(trial: Trial, dim: Dynamic, finding: Finding) -> Finding:
-    """With the line of the user's that asked for it; a warning where the user declared nothing."""
-    name = re.split(r"[.\[]", dim.where)[0]
-    subject = f"L['{name}']{dim.where.rpartition('.shape')[0].removeprefix(name)}.size()[{dim.dim}]"
-    stacks = [stack for asked, _, stack in _guards(trial) if asked == subject]
-    users = next((lines for stack in stacks if (lines := [at for at in stack if is_users(at[0])])), [])
-    if users and not finding.line:
-        finding = replace(finding, file=users[-1][0], line=users[-1][1])
-    if trial.options.dynamic_shapes != AUTO:
-        return finding
-    problem = finding.message.partition(", but it ")[2]
-    return NARROWER.warning(
-        dim.where, f"the trained module takes it at other sizes, but it {problem}", finding.fix,
-        file=finding.file, line=finding.line,
-    )  # fmt: skip
-
-
-def _guards(trial: Trial) -> list[tuple[str, str, list[tuple[str, int]]]]:
-    """What a further export, watched, fixes and assumes of sizes; nothing when it fails."""
-    module = trial.reference.module
-    call: Call = distinct((trial.case.args, dict(trial.case.kwargs)))
-    with SizeGuards() as guards, preserved(module), suppress(Exception):
-        spec = by_name(module, call, dynamic_shapes(module, (trial.case.args, trial.case.kwargs), trial.options))
-        module.eval()
-        torch.export.export(module, *call, dynamic_shapes=spec, strict=trial.mode == "strict")
-    return guards.found
+    yield {**summary(results), SIZES: sizes[:24]}
 
 
 def _symbols(program: ExportedProgram) -> dict[Place, Any]:
@@ -256,7 +212,9 @@ def _allowed(dims: list[Dynamic], changed: Mapping[Place, int]) -> bool:
     return all(d.smallest <= changed.get((d.leaf, d.dim), d.smallest) <= d.largest for d in dims)
 
 
-def _at(trial: Trial, dim: Dynamic, size: int, changed: dict[Place, int], results: list[Comparison]) -> Finding | None:
+def _at(
+    trial: Trial, dim: Dynamic, size: int, changed: dict[Place, int], results: list[Comparison]
+) -> Finding | Narrowed | None:
     assert trial.program is not None
     at_size = resized((trial.case.args, dict(trial.case.kwargs)), changed)
     for call in [*variations(at_size, seed=3), at_size]:
@@ -271,9 +229,13 @@ def _at(trial: Trial, dim: Dynamic, size: int, changed: dict[Place, int], result
     try:
         actual = trial.running.outputs([call])[0]
     except Exception as error:
-        refused = _specialised(trial.program, dim, f"is refused at size {size}: {exception_text(error, 200)}", error)
-        edge = size > 1 and _INNER_ONE.search(str(error)) is not None
-        return replace(refused, severity="warning") if edge else refused
+        inner = size > 1 and _INNER_ONE.search(str(error)) is not None
+        return replace(
+            Narrowed.by(trial.program, dim, f"is refused at size {size}"),
+            torch_says=exception_text(error, 200),
+            place=user_place(error),
+            severity="warning" if inner else "error",
+        )
     result = compare(expected, actual, trial.tolerance)
     results.append(result)
     if result.agree:
@@ -283,21 +245,6 @@ def _at(trial: Trial, dim: Dynamic, size: int, changed: dict[Place, int], result
         f"the program ({trial.mode}) and the trained module disagree at size {size}, {result.where}: {result.problem}",
         "look for a Python number computed from the size (x.shape[0] * 0.1, int(...), a list index) and "
         "make it a tensor",
-    )
-
-
-def _specialised(program: ExportedProgram, dim: Dynamic, problem: str, error: Exception | None = None) -> Finding:
-    file, line = user_place(error) if error else ("", 0)
-    guards = [guard for guard in program_guards(program) if f"size()[{dim.dim}]" in guard]
-    guard = f"; guard: {guards[0]}" if guards else ""
-    bounds = "" if dim.largest >= UNBOUNDED else f" up to {dim.largest}"
-    return SPECIALISED.error(
-        dim.where,
-        f"declared dynamic{bounds}, but it {problem}{guard}",
-        "use an example of size 2 or more that differs from every other size, and take sizes from the input; "
-        "a named Dim (not Dim.AUTO) makes torch.export itself refuse",
-        file=file,
-        line=line,
     )
 
 

@@ -26,16 +26,15 @@ def run(trial: Trial) -> Iterator[Observation]:
     except ScenarioError as error:
         raise StageInfrastructure(str(error)) from error
     if scenario.ranks > 1 and not (distributed.is_available() and distributed.is_initialized()):
-        fix = "do not switch the plugin exportready-world off"
-        raise StageInfrastructure(f"scenario {name} needs {scenario.ranks} ranks, and there is one. Fix: {fix}")
+        problem = f"scenario {name} needs {scenario.ranks} ranks, and there is one"
+        raise StageInfrastructure(problem, "do not switch the plugin exportready-world off")
     try:
         yield scenario.train(trial.case)
     except CannotTrain as error:
         if error.follows:
             raise StageInfrastructure(str(error)) from error
         report = TRAINS.error if trial.required else TRAINS.warning
-        why, _, fix = str(error).partition(" Fix: ")
-        yield report("", f"scenario {name} could not train the case: {why}", fix)
+        yield report("", f"scenario {name} could not train the case: {error.problem}", error.fix)
 
 
 STAGE = Stage(run, rules=(TRAINS,), every_mode=False, every_rank=True, always=True)

@@ -17,6 +17,7 @@ from torch.fx.node import map_arg
 from pytest_exportready.analysis.program.nodes import graphs, operator_name, owner, source
 from pytest_exportready.analysis.program.program_copy import twin
 from pytest_exportready.analysis.torch_internals.programs import tracing_mode
+from pytest_exportready.case.explained import ExplainedError
 
 aten = torch.ops.aten
 _NEW = {aten.zeros.default: aten.new_zeros.default, aten.ones.default: aten.new_ones.default,
@@ -24,15 +25,15 @@ _NEW = {aten.zeros.default: aten.new_zeros.default, aten.ones.default: aten.new_
 _CPU = torch.device("cpu")  # there is one everywhere
 
 
-class DeviceBaked(ValueError):
-    """A node holds a device that no input can give; the message names node, line and constant, and the fix."""
+class DeviceBaked(ExplainedError, ValueError):
+    """A node holds a device that no input can give; the problem names node, line and constant."""
 
     def __init__(self, node: torch.fx.Node, constant: object, fix: str) -> None:
-        self.node, self.fix = node, fix
+        self.node = node
         self.what = f"{node.name} ({operator_name(node)}) holds {constant!r}"
         file, line = source(node)
         places = [f"{file}:{line}" if file else "", owner(node)]
-        super().__init__(f"{', '.join(p for p in places if p) or 'the program'}: {self.what}. Fix: {fix}")
+        super().__init__(f"{', '.join(p for p in places if p) or 'the program'}: {self.what}", fix)
 
 
 def purify_devices(program: ExportedProgram) -> ExportedProgram:

@@ -19,11 +19,12 @@ from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.program_runner import RunningProgram
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint
 from pytest_exportready.analysis.program.weights import weights_fingerprint
+from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.case.wording import few
 
 
-class CheckpointMisfit(ValueError):
-    """The checkpoint is not one of this module; the message names the entries. Nothing was loaded."""
+class CheckpointMisfit(ExplainedError, ValueError):
+    """The checkpoint is not one of this module; the problem names the entries. Nothing was loaded."""
 
 
 class ProgramDiffers(RuntimeError):
@@ -122,8 +123,8 @@ def _read(checkpoint: str | os.PathLike[str], prefix: str, own: Mapping[str, Any
     if any(told):
         held_as = f" under {prefix.rstrip('.')!r}" if prefix else ""
         raise CheckpointMisfit(
-            f"the checkpoint {os.fspath(checkpoint)} does not fit{held_as}: {'; '.join(filter(None, told))}. "
-            "Fix: build the module as it was trained, or name the entry that holds it (key=...)"
+            f"the checkpoint {os.fspath(checkpoint)} does not fit{held_as}: {'; '.join(filter(None, told))}",
+            "build the module as it was trained, or name the entry that holds it (key=...)",
         )
     state = {f"{prefix}{name}": torch.empty_like(value, device="cpu") for name, value in tensors.items()}
     try:

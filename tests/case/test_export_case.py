@@ -93,6 +93,16 @@ def test_what_is_no_case(returned: object, said: str) -> None:
     assert "tensor(" not in str(caught.value)
 
 
+def test_what_is_wrong_and_how_to_fix_it_are_two_fields() -> None:
+    with pytest.raises(CaseError) as caught:
+        as_case((NET, X))
+    assert (caught.value.problem, caught.value.fix) == (
+        "the example inputs are one tensor, not a tuple of inputs",
+        "write (x,) instead of x",
+    )
+    assert str(caught.value) == f"{caught.value.problem}. Fix: {caught.value.fix}"
+
+
 def test_defaults() -> None:
     """A bare marker."""
     assert options() == CaseOptions()
@@ -168,10 +178,10 @@ WRONG = [
     ({"lower": ["onxx"]}, "lower: unknown 'onxx' (did you mean 'onnx'?)"),
     ({"lower": []}, "names nothing"),
     ({"lower": True}, "a list of names"),
-    ({"stages": ["onnx"]}, 'would never run: add lower=["onnx"]'),
-    ({"stages": ["onnx"], "lower": ["decompose"]}, 'would never run: add lower=["onnx"]'),
-    ({"xfail_stage": "aotinductor", "reason": "x"}, 'would never run: add lower=["aotinductor"]'),
-    ({"xfail_stage": "budget", "reason": "x"}, "would never run: add a budget"),
+    ({"stages": ["onnx"]}, 'would never run. Fix: add lower=["onnx"]'),
+    ({"stages": ["onnx"], "lower": ["decompose"]}, 'would never run. Fix: add lower=["onnx"]'),
+    ({"xfail_stage": "aotinductor", "reason": "x"}, 'would never run. Fix: add lower=["aotinductor"]'),
+    ({"xfail_stage": "budget", "reason": "x"}, "would never run. Fix: add a budget"),
     ({"budget": 3}, "a dict of seconds, mib and nodes"),
     ({"budget": {}}, "a dict of seconds, mib and nodes"),
     ({"budget": {"second": 3}}, "did you mean 'seconds'?"),

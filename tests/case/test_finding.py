@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from pytest_exportready.case.finding import MESSAGE_LIMIT, Finding, Rule
+from pytest_exportready.case.finding import MESSAGE_LIMIT, PATCH_LIMIT, Finding, Rule
 
 RULE = Rule("ER302", "batchnorm_frozen", "doc")
+PATCH = "--- m.py\n+++ m.py\n@@ -1 +1 @@\n-a\n+b"
 
 
 @pytest.mark.parametrize(
@@ -48,5 +49,29 @@ def test_text_is_made_safe() -> None:
 
 def test_round_trip() -> None:
     """Through JSON and back, equal."""
-    finding = RULE.error("bn1", "m", "f", file="m.py", line=3, rank=2).at("inspect").ignored_because("known")
+    finding = (
+        RULE.error("bn1", "m", "f", file="m.py", line=3, rank=2, patch=PATCH, torch_says="E: 1")
+        .at("inspect")
+        .ignored_because("known")
+    )
     assert Finding.from_dict(json.loads(json.dumps(finding.to_dict()))) == finding
+
+
+def test_what_torch_says_and_the_patch_are_on_lines_of_their_own() -> None:
+    """The summary is one line, for tables; the text has all there is."""
+    finding = RULE.error("bn1", "it branches", "apply the patch", patch=PATCH, torch_says="Error: u0 > 0")
+    assert finding.summary == "bn1: [ER302 batchnorm_frozen] it branches. Fix: apply the patch"
+    assert str(finding).splitlines() == [finding.summary, " torch: Error: u0 > 0", *PATCH.splitlines()]
+    assert finding.one_line == f"{finding.summary} torch: Error: u0 > 0"
+    assert finding.problem == "it branches (torch says: Error: u0 > 0)"
+
+
+def test_half_a_patch_is_none() -> None:
+    """What is cut would apply nowhere, or wrongly."""
+    assert not RULE.error("", "m", "f", patch=PATCH + "\n+b" * PATCH_LIMIT).patch
+
+
+def test_a_finding_of_an_earlier_version_has_neither() -> None:
+    data = RULE.error("bn1", "m", "f").to_dict()
+    del data["patch"], data["torch_says"]
+    assert Finding.from_dict(data) == RULE.error("bn1", "m", "f")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
-from pytest_exportready.case.sanitize import exception_text, plain, without_tensors
+from pytest_exportready.case.sanitize import exception_text, json_safe, plain, without_tensors
 
 
 @pytest.mark.parametrize(
@@ -108,3 +110,44 @@ def test_exception_text() -> None:
 def test_huge_messages_take_no_time(piece: str) -> None:
     """50 MiB of hostile text in a message: a short answer (quadratic work would take hours)."""
     assert len(exception_text(ValueError(piece * (50 * 2**20 // len(piece))))) <= 400
+
+
+class Float(float):
+    pass
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (Float(1.5), 1.5),
+        (float("inf"), "inf"),
+        (float("nan"), "nan"),
+        (2**70, hex(2**70)),
+        (True, True),
+        (None, None),
+        ("a\udcffb\x00", "a\ufffdb\ufffd"),
+        (("a", [Float(2.0)]), ["a", [2.0]]),
+        ({1: {3}}, {"1": [3]}),
+        (torch.Size([2]), [2]),
+        (torch.float16, "torch.float16"),
+        (Unprintable(), "(a Unprintable that cannot be printed)"),
+    ],
+)
+def test_json_safe(given: object, expected: object) -> None:
+    """Exact built-in types that JSON writes and reads back equal."""
+    got = json_safe(given)
+    assert got == expected
+    assert type(got) is type(expected)
+    assert json.loads(json.dumps(got, allow_nan=False)) == got
+
+
+def test_json_safe_ends_where_data_holds_itself() -> None:
+    holds: list[object] = []
+    holds.append(holds)
+    assert json.dumps(json_safe(holds)) == f'{"[" * 8}"..."{"]" * 8}'
+    assert len(json_safe("x" * 100_000)) < 20_000

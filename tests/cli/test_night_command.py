@@ -22,6 +22,7 @@ from pytest_exportready.report.github.history import keep, nights
 from pytest_exportready.report.github.matrix import Channel, Leg, Runner, matrix, planned
 from pytest_exportready.report.junit import read_junit, write_junit
 from pytest_exportready.report.run import Run, TestResult
+from pytest_exportready.report.shard import RanShard, Shard
 
 TONIGHT = datetime.now(timezone.utc).replace(microsecond=0)
 MODELS = ("resnet", "vit", "gpt")
@@ -69,8 +70,9 @@ def night(
         mine = MODELS[:2] if leg.shard == "1/2" else MODELS[2:]
         results = [result(model, broken(leg.channel, model)) for model in mine]
         run = run_of(leg.torch, TONIGHT, *results, commit=commit, driver=driver)
-        shard = {"shard": f"{leg.shard} of 3 cases (abc)"}
-        write_junit(replace(run, properties={**run.properties, **shard}), artifact(folder, leg))
+        shard = Shard.parse(leg.shard)
+        shards = (RanShard(shard.number, shard.of, 3, "abc"),)
+        write_junit(replace(run, shards=shards), artifact(folder, leg))
     return ["night", "plan.json", "artifacts", "--history", "history"]
 
 

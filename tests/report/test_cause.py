@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Readiness, StageResult
-from pytest_exportready.report.cause import Cause, cause_of, causes, causes_of, normalised
+from pytest_exportready.report.cause import Cause, cause_of, causes, causes_of, normalised, of_finding
 from pytest_exportready.report.run import TestResult
 
 FAILED = "RuntimeError: shapes [4, 3, 64] and [4, 5] cannot be multiplied in aten.mm.default"
@@ -129,3 +131,11 @@ def test_most_hit_first_and_every_result_under_each_of_its_causes() -> None:
         ("often", ["b", "e", "c"]),
         ("rare", ["a", "c"]),
     ]
+
+
+def test_another_fix_is_no_other_cause_but_another_error_of_torch_is() -> None:
+    """Scenarios give different advice for one problem; one message can stand for several errors."""
+    one = finding("does not run", torch_says="KeyError: a")
+    assert of_finding(replace(one, fix="another", patch="--- a\n+++ a")) == of_finding(one)
+    assert of_finding(replace(one, torch_says="KeyError: b")) != of_finding(one)
+    assert of_finding(replace(one, torch_says="")) == of_finding(finding("does not run"))

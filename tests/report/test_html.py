@@ -279,3 +279,40 @@ def _brightness(png: bytes) -> float:
     raw = zlib.decompress(data)
     assert len(set(raw)) > 16, "the screenshot is blank"
     return raw[1]
+
+
+def test_a_cause_shows_its_best_fix_once_whichever_scenario_found_it() -> None:
+    """The same rule, place and problem is one cause; a patch is better than advice, and keeps its lines."""
+    patch = "--- net.py\n+++ net.py\n@@ -1 +1 @@\n-    <a>\n+    b"
+    advice = Finding("ER401", "branch", "error", "net", "branches", "use where", "net.py", 7, torch_says="E: u0 > 0")
+    proved = replace(advice, fix="apply the patch", patch=patch)
+    results = tuple(
+        TestResult(
+            f"t.py::a[{scenario}]",
+            "t",
+            f"a[{scenario}]",
+            outcome="failed",
+            readiness=Readiness("a", scenario, (StageResult("export", "failed"),), (finding.at("export"),)),
+        )
+        for scenario, finding in (("ddp", advice), ("plain", proved), ("fsdp2", advice))
+    )
+    text = page(Run(results))
+    causes = text[text.index('<ol class="causes">') : text.index("</ol>")]
+    assert causes.count("3 cases") == 1
+    assert "apply the patch" in causes
+    assert "use where" not in causes
+    assert "--- net.py\n+++ net.py\n@@ -1 +1 @@\n-    &lt;a&gt;\n+    b</pre>" in causes
+    assert '<p class="torch">torch: E: u0 &gt; 0</p>' in causes
+
+
+def test_a_reproducer_or_why_there_is_none() -> None:
+    """They are two fields: a file may begin with any comment."""
+
+    def shown(**fields: str) -> str:
+        record = replace(Readiness("a", "plain", (StageResult("export", "failed"),), ()), **fields)
+        result = TestResult("t.py::a", "t", "a", outcome="failed", readiness=record)
+        return Outline(page(Run((result,)))).words
+
+    assert "# none: of mine\nimport torch" in shown(reproducer="# none: of mine\nimport torch")
+    assert "No file that fails alike: a lambda has no source" in shown(no_reproducer="a lambda has no source")
+    assert "fails alike" not in shown()

@@ -231,3 +231,23 @@ def test_an_empty_run_reads_back(tmp_path: Path) -> None:
 def test_names_are_never_empty(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text("<testsuites><testsuite><testcase/></testsuite></testsuites>")
     assert read_junit(tmp_path / "a.xml").results == (TestResult("(unnamed)", "", "(unnamed)"),)
+
+
+def test_a_patch_and_what_torch_says_read_back_and_older_files_have_neither(run: Run, tmp_path: Path) -> None:
+    patch = '--- n.py\n+++ n.py\n@@ -1 +1 @@\n-    y = "a" if c else \'b\'\n+    y = where(c, "a")'
+    first = next(result for result in run.results if result.readiness and result.readiness.errors)
+    assert first.readiness is not None
+    finding = replace(first.readiness.errors[0], patch=patch, torch_says="UserError: u0 > 0")
+    record = replace(first.readiness, findings=(finding,))
+    write_junit(Run((replace(first, readiness=record),)), tmp_path / "new.xml")
+    (read,) = read_junit(tmp_path / "new.xml").results
+    assert read.readiness == record
+    write_junit(
+        Run((replace(first, readiness=replace(record, findings=first.readiness.errors)),)), tmp_path / "old.xml"
+    )
+    text = (tmp_path / "old.xml").read_text(encoding="utf-8")
+    assert "torch_says" not in text
+    assert "patch" not in text
+    (old,) = read_junit(tmp_path / "old.xml").results
+    assert old.readiness is not None
+    assert [(one.patch, one.torch_says) for one in old.readiness.findings] == [("", "")]

@@ -120,14 +120,16 @@ def test_a_record_that_is_too_large_keeps_its_first_findings_and_counts_the_rest
 
 
 def test_a_reproducer_is_whole_or_said_to_be_left_out() -> None:
-    def kept(text: str) -> str:
-        record = one("a", record=replace(READY, reproducer=text)).readiness
+    def kept(text: str, why_not: str = "") -> tuple[str, str]:
+        record = one("a", record=replace(READY, reproducer=text, no_reproducer=why_not)).readiness
         assert record is not None
-        return record.reproducer
+        return record.reproducer, record.no_reproducer
 
-    assert kept("import torch\n\nprint(1)\n") == "import torch\n\nprint(1)\n"
-    assert kept("\ud800\x00\x1b[31m") == "\ufffd\ufffd"
-    assert kept("x = 1\n" * 5_000) == "# none: it is too long for a report"
+    assert kept("import torch\n\nprint(1)\n") == ("import torch\n\nprint(1)\n", "")
+    assert kept("# none: a comment") == ("# none: a comment", "")
+    assert kept("\ud800\x00\x1b[31m") == ("\ufffd\ufffd", "")
+    assert kept("x = 1\n" * 5_000) == ("", "it is too long for a report")
+    assert kept("", "it cannot\nbe found") == ("", "it cannot be found")
 
 
 def test_merging_takes_the_worst_of_each_case_and_tells_differences() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.report.junit import read_junit, write_junit
 from pytest_exportready.report.run import Run, TestResult
+from pytest_exportready.report.shard import RanShard
 
 RECORD = Readiness("vit", "plain", (StageResult("export", "passed"),), ())
 
@@ -17,8 +19,7 @@ RECORD = Readiness("vit", "plain", (StageResult("export", "passed"),), ())
 def left(folder: Path, number: int, of: int = 3, whole: str = "abc", torch: str = "2.14.1", name: str = "") -> Path:
     path = folder / f"{name or torch}-{number}.xml"
     case = TestResult(f"t.py::test_{number}", "t", f"test_{number}", readiness=RECORD)
-    told = {"torch": torch, "shard": f"{number}/{of} of 9 cases ({whole})"}
-    write_junit(Run((case,), told), path)
+    write_junit(Run((case,), {"torch": torch}, shards=(RanShard(number, of, 9, whole),)), path)
     return path
 
 
@@ -67,18 +68,38 @@ def test_parts_of_different_wholes_are_no_verdict(tmp_path: Path) -> None:
 def test_merged_shards_are_read_as_all_that_they_are(tmp_path: Path) -> None:
     both = read_junit(left(tmp_path, 1), left(tmp_path, 2))
     assert told(both) == {"shard 3/3": "missing"}
-    write_junit(Run(both.results[:2], both.properties), tmp_path / "both.xml")
+    write_junit(replace(both, results=both.results[:2]), tmp_path / "both.xml")
     assert told(read_junit(tmp_path / "both.xml", left(tmp_path, 3))) == {}
 
 
-def test_more_shards_than_their_property_has_room_for(tmp_path: Path) -> None:
+def test_many_shards_in_one_file(tmp_path: Path) -> None:
     first = read_junit(*[left(tmp_path, number, 40) for number in range(1, 40)])
-    write_junit(Run(first.results[:39], first.properties), tmp_path / "both.xml")
+    write_junit(replace(first, results=first.results[:39]), tmp_path / "both.xml")
     assert told(read_junit(tmp_path / "both.xml", left(tmp_path, 40, 40))) == {}
+    assert told(read_junit(tmp_path / "both.xml", left(tmp_path, 39, 40))) == {"shard 40/40": "missing"}
 
 
-@pytest.mark.parametrize("text", ["", "1/2", "0/2 of 9 cases (abc)", "3/2 of 9 cases (abc)", "x" * 600, "9/9999 of 1"])
-def test_what_is_no_shard_says_nothing(tmp_path: Path, text: str) -> None:
+def test_what_ran_reads_back_as_data(tmp_path: Path) -> None:
+    (shard,) = read_junit(left(tmp_path, 2)).shards
+    assert shard == RanShard(2, 3, 9, "abc")
+    assert read_junit(left(tmp_path, 2)).environment == {"torch": "2.14.1", "shard": "2/3 of 9 cases (abc)"}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"shard": "1/2 of 9 cases (abc)"},
+        {"exportready.shard.1.index": "1"},
+        {"exportready.shard.1.index": "1", "exportready.shard.1.count": "999999999", "exportready.shard.1.cases": "9"},
+        {"exportready.shard.1.index": "3", "exportready.shard.1.count": "2", "exportready.shard.1.cases": "9"},
+        {"exportready.shard.1.index": "1", "exportready.shard.1.count": "2", "exportready.shard.1.cases": "many"},
+    ],
+    ids=["of an earlier version", "cut", "too many", "no part", "no number"],
+)
+def test_what_is_no_shard_says_nothing(tmp_path: Path, properties: dict[str, str]) -> None:
     for name in "ab":
-        write_junit(Run((TestResult(f"t::{name}", "t", name, readiness=RECORD),), {"shard": text}), tmp_path / name)
-    assert told(read_junit(tmp_path / "a", tmp_path / "b")) == {}
+        write_junit(Run((TestResult(f"t::{name}", "t", name, readiness=RECORD),), properties), tmp_path / name)
+    run = read_junit(tmp_path / "a", tmp_path / "b")
+    assert run.shards == ()
+    assert told(run) == {}
+    assert run.state == "ready"

@@ -144,12 +144,16 @@ def test_infos_are_counted(run: Run, count: int) -> None:
 
 
 def test_a_patch_keeps_its_lines() -> None:
-    """So that it can be copied; any other fix is one line."""
+    """So that it can be copied, after what torch says on a line of its own; a fix is one line."""
     patch = "--- net.py\n+++ net.py\n@@ -1 +1 @@\n-    y = a if c else b\n+    y = torch.where(c, a, b)"
-    findings = tuple(Finding("ER401", "rule", "error", "net", "branches", fix) for fix in (patch, "one\nline"))
+    findings = (
+        Finding("ER401", "rule", "error", "net", "branches", "apply it", patch=patch, torch_says="Error: u0 > 0"),
+        Finding("ER401", "rule", "error", "net", "branches", "one\nline Fix: --- net.py"),
+    )
     stages = (StageResult("export", "failed"),)
     result = TestResult("t.py::a", "t", "a", outcome="failed", readiness=Readiness("a", "plain", stages, findings))
     lines = summary_lines(Run((result,)))
-    first = lines.index("  net: [ER401 rule] branches. Fix:")
-    assert lines[first + 1 : first + 6] == [f"  {line}" for line in patch.splitlines()]
-    assert lines[first + 6] == "  net: [ER401 rule] branches. Fix: one line"
+    first = lines.index("  net: [ER401 rule] branches. Fix: apply it")
+    assert lines[first + 1] == "   torch: Error: u0 > 0"
+    assert lines[first + 2 : first + 7] == [f"  {line}" for line in patch.splitlines()]
+    assert lines[first + 7] == "  net: [ER401 rule] branches. Fix: one line Fix: --- net.py"

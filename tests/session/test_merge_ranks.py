@@ -99,3 +99,11 @@ def test_a_reproducer_counts_more_than_why_there_is_none() -> None:
     ranks = [replace(told(), reproducer=text) for text in ("", "# none: too long", "import torch", "import os")]
     assert worst_of(ranks).reproducer == "import torch"
     assert worst_of(ranks[:2]).reproducer == "# none: too long"
+
+
+def test_ranks_that_give_different_fixes_for_one_problem_found_one_thing() -> None:
+    """The fix with a patch is shown, whichever rank proved it."""
+    advice = found("branches", "export")
+    proved = replace(advice, fix="apply the patch", patch="--- a\n+++ a")
+    for order in ([advice, proved], [proved, advice]):
+        assert worst_of([told(one, export="failed") for one in order]).findings == (proved,)

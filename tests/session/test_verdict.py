@@ -33,7 +33,7 @@ def linear() -> tuple[nn.Module, tuple[torch.Tensor]]:
         (torch.zeros(2), "returned a Tensor"),
         ("ab", "returned a str"),
         ([*linear(), {}, 4], "a list of 4 (Linear, tuple, dict, int)"),
-        ((linear()[0], torch.zeros(2)), "write (x,) instead of x"),
+        ((linear()[0], torch.zeros(2)), "one tensor, not a tuple of inputs"),
         ((3, (torch.zeros(2),)), "the model is a int"),
         ((*linear(), [3]), "keyword inputs are a list"),
         ((nn.Linear, (torch.zeros(2),)), "the model is a class Linear"),
@@ -133,3 +133,24 @@ def test_settle_xfails_and_passes() -> None:
     verdict.settle(readiness("passed"), expecting, expect_failures=False)
     with pytest.raises(pytest.fail.Exception, match="not ready"):
         verdict.settle(readiness("failed"), expecting, expect_failures=False)
+
+
+def test_the_fix_of_a_case_error_is_the_fix_of_the_finding() -> None:
+    """Where the error has none of its own, what a case returns is the fix."""
+    (own,) = judged((linear()[0], torch.zeros(2))).findings
+    assert (own.message, own.fix) == (
+        "the example inputs are one tensor, not a tuple of inputs",
+        "write (x,) instead of x",
+    )
+    (general,) = judged(None).findings
+    assert general.fix == "return model.eval(), (example_input,)"
+
+
+def test_the_fix_of_a_scenario_that_cannot_train_is_the_fix_of_the_finding() -> None:
+    frozen = linear()
+    frozen[0].requires_grad_(False)
+    (finding,) = judged(frozen).findings
+    assert finding.message == (
+        "scenario plain could not train the case: nothing to train: no parameter of the model requires a gradient"
+    )
+    assert finding.fix.startswith('scenarios=["as_is"]')

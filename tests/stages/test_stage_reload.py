@@ -114,7 +114,7 @@ def test_a_crash_while_saving(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.export, "save", lambda *_: os.abort())
     readiness = check()
     assert told(readiness) == [("ER701", "error")]
-    assert "SIGABRT" in readiness.errors[0].message
+    assert "SIGABRT" in readiness.errors[0].torch_says
 
 
 def test_a_save_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_save_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.export, "save", refuse)
     readiness = check()
     assert told(readiness) == [("ER701", "error")]
-    assert "ValueError: cannot save <tensor>" in readiness.errors[0].message
+    assert readiness.errors[0].torch_says == "ValueError: cannot save <tensor>"
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

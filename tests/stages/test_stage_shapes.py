@@ -150,7 +150,7 @@ def test_sizes_outside_are_refused(low: int, high: int) -> None:
 
 def test_a_program_that_runs_outside_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Told: nobody proved what it gives there."""
-    monkeypatch.setattr(RunningProgram, "sequence", lambda self, calls: [torch.zeros(1) for _ in calls])
+    monkeypatch.setattr(RunningProgram, "outputs", lambda self, calls: [torch.zeros(1) for _ in calls])
     program, call = Trial.__new__(Trial), ((torch.randn(4, 4),), {})
     program.case, program.__dict__["running"] = (
         ExportCase(nn.Linear(4, 4), *call),

@@ -17,6 +17,7 @@ import torch
 
 from pytest_exportready.analysis.execution.pytree import named_leaves
 from pytest_exportready.analysis.module.snapshot import equal_bits
+from pytest_exportready.case.facts import BITWISE, COMPARED, COSINE, DECIBEL, JUDGED_BY_FLOAT64, LARGEST
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,12 @@ def summary(results: Sequence[Comparison]) -> dict[str, Any]:
     decibel = min((r.decibel for r in results), default=math.inf)
     by_float64 = sum(r.by_float64 for r in results)
     return {
-        "compared": len(results),
-        "bitwise": all(r.bitwise for r in results),
-        "largest": worst if math.isfinite(worst) else None,
-        "decibel": round(decibel, 1) if math.isfinite(decibel) else None,
-        "cosine": min((r.cosine for r in results), default=1.0),
-        **({"judged_by_float64": by_float64} if by_float64 else {}),
+        COMPARED: len(results),
+        BITWISE: all(r.bitwise for r in results),
+        LARGEST: worst if math.isfinite(worst) else None,
+        DECIBEL: round(decibel, 1) if math.isfinite(decibel) else None,
+        COSINE: min((r.cosine for r in results), default=1.0),
+        **({JUDGED_BY_FLOAT64: by_float64} if by_float64 else {}),
     }
 
 

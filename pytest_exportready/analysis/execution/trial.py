@@ -46,7 +46,8 @@ class Exported:
     program: ExportedProgram | None = None  # shares no storage with the user's module
     error: BaseException | None = None
     prepared: tuple[str, ...] = ()  # what the remedies changed before the export, a line each
-    reproducer: str = ""  # a Python file that fails in the same way, or "# none: " and the reason
+    reproducer: str = ""  # a Python file that fails in the same way
+    no_reproducer: str = ""  # why there is none
 
 
 Observation = Finding | Facts | Inspected | EagerFailed | Exported

@@ -15,15 +15,16 @@ from pytest_exportready.analysis.module.plain_tensor_attributes import recompute
 from pytest_exportready.analysis.module.tensor_values import readable
 from pytest_exportready.analysis.torch_internals.hooks import backward_hooks, forward_hooks
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes
+from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import counted, few
 
 
-class CannotCopy(RuntimeError):
-    """A module has no faithful copy; the message names the attribute at fault and the fix."""
+class CannotCopy(ExplainedError, RuntimeError):
+    """A module has no faithful copy; the problem names the attribute at fault."""
 
     def __init__(self, where: str, why: str, fix: str = "prepare_for_export(model, inplace=True)") -> None:
-        super().__init__(f"{where or 'the model'}: cannot be copied: {why}. Fix: {fix}")
+        super().__init__(f"{where or 'the model'}: cannot be copied: {why}", fix)
 
 
 def faithful_copy(model: nn.Module) -> tuple[nn.Module, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import json
 import os
 import re
 import selectors
@@ -13,10 +14,10 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-_DONE = b"\0done"
-_WORDS = 4000  # bytes of an error that are told; a pipe takes so many at once
+_ENDED = b"."
+_WORDS = 4000  # characters of an error that come across
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)$', re.MULTILINE)
 _MARGIN = 30.0  # seconds for a child that is late to say where it is
 
@@ -29,31 +30,42 @@ class TookTooLong(ProcessDied):
     """It was ended for its time, which may be the machine's fault as well as the work's."""
 
 
-def in_child(work: Callable[[], object], seconds: float) -> None:
+def in_child(work: Callable[[], Any], seconds: float) -> Any:
     """Run ``work`` in a forked child, on one thread, and end whatever it started.
 
-    Raises TookTooLong after ``seconds``, ProcessDied when it crashes or ends without a word, RuntimeError with the
-    text of what it raised.
+    Returns:
+        What ``work`` returns, which has to be JSON data.
+
+    Raises:
+        TookTooLong: After ``seconds``.
+        ProcessDied: When the child crashes or ends without a word.
+        RuntimeError: When ``work`` raises, with the name and the text of its error.
     """
     reading, writing = os.pipe()
-    with os.fdopen(reading, "rb", buffering=0) as pipe, tempfile.TemporaryFile() as stacks:
-        child = _forked(lambda: _work(work, writing, seconds, stacks))
+    with (
+        os.fdopen(reading, "rb", buffering=0) as pipe,
+        tempfile.TemporaryFile() as stacks,
+        tempfile.TemporaryFile() as reply,
+    ):
+        child = _forked(lambda: _work(work, writing, seconds, stacks, reply))
         os.close(writing)
         try:
             with selectors.DefaultSelector() as selector:
                 selector.register(pipe, selectors.EVENT_READ)
                 heard = bool(selector.select(seconds + _MARGIN))
-            said = pipe.read(_WORDS) if heard else b""
+            ended = heard and pipe.read(1) == _ENDED
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
         stacks.seek(0)
         stack = stacks.read().decode(errors="replace")
-    if said == _DONE:
-        return
-    if said:
-        raise RuntimeError(said.decode(errors="replace"))
+        reply.seek(0)
+        said: dict[str, Any] = json.loads(reply.read()) if ended else {}
+    if "raised" in said:
+        raise RuntimeError(said["raised"])
+    if ended:
+        return said["returned"]
     if not heard or stack.startswith("Timeout"):
         raise TookTooLong(f"it took longer than {seconds:.0f} s{_place(stack)}")
     raise ProcessDied(f"the process ended with {ending(os.waitstatus_to_exitcode(status))}{_place(stack)}")
@@ -89,22 +101,27 @@ def _forked(run: Callable[[], None]) -> int:
             gc.enable()
 
 
-def _work(work: Callable[[], object], writing: int, seconds: float, stacks: IO[bytes]) -> None:
+def _work(work: Callable[[], Any], writing: int, seconds: float, stacks: IO[bytes], reply: IO[bytes]) -> None:
     """Does not return."""
-    code = 1
+    try:
+        reply.write(_outcome(work, seconds, stacks).encode())
+        reply.flush()
+        os.write(writing, _ENDED)
+    finally:
+        os._exit(0)
+
+
+def _outcome(work: Callable[[], Any], seconds: float, stacks: IO[bytes]) -> str:
+    """As JSON, what it returned or raised."""
     try:
         import torch
 
         faulthandler.enable(stacks)
         faulthandler.dump_traceback_later(seconds, exit=True, file=stacks)
         torch.set_num_threads(1)  # the threads of the parent's pool do not exist here
-        work()
-        os.write(writing, _DONE)
-        code = 0
+        return json.dumps({"returned": work()})
     except BaseException as error:
-        os.write(writing, f"{type(error).__name__}: {error}".encode(errors="replace")[:_WORDS])
-    finally:
-        os._exit(code)
+        return json.dumps({"raised": f"{type(error).__name__}: {error}"[:_WORDS]})
 
 
 def _place(stack: str) -> str:

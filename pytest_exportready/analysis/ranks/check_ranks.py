@@ -23,6 +23,7 @@ from pytest_exportready.analysis.ranks.state_findings import forms_and_parameter
 from pytest_exportready.analysis.torch_internals.modules import is_norm
 from pytest_exportready.analysis.torch_internals.tensors import is_dtensor
 from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.facts import OUTPUTS, RANKS, TENSORS
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.wording import few
 
@@ -75,7 +76,7 @@ def _compared(case: ExportCase, tolerance: Tolerance, table: Table) -> Iterator[
     model = unwrap(case.model)[0]
     described = Described(model, _HELD)
     found = mismatches(described, table)
-    yield {"ranks": len(table.ranks), "tensors": len(described.tensors)}
+    yield {RANKS: len(table.ranks), TENSORS: len(described.tensors)}
     statistics = [m for m in found if m.difference.field == VALUES and m.difference.kind == STATISTIC]
     buffers = [m for m in found if m.difference.field == VALUES and m.difference.kind in (BUFFER, PASSING_BUFFER)]
     drifting, of_rank0 = _drifting(model, statistics, table)
@@ -91,9 +92,9 @@ def _compared(case: ExportCase, tolerance: Tolerance, table: Table) -> Iterator[
         if _sharded(described):
             raise NotCompared("the parameters are sharded")
         apart = outputs_apart(case, of_rank0, tolerance, table)
-        yield {"outputs": "differ" if apart else "agree"}
+        yield {OUTPUTS: "differ" if apart else "agree"}
     except NotCompared as why:
-        yield {"outputs": f"not compared: {why}"}
+        yield {OUTPUTS: f"not compared: {why}"}
     yield from other_buffers(buffers, decisive=apart is not None)
     if apart and not buffers:
         yield _unlike(apart)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
@@ -17,11 +18,18 @@ from pytest_exportready.diagnosis.reproduce.origin import Unreproducible
 from pytest_exportready.diagnosis.reproduce.script import script
 
 SECONDS = 30.0
-NONE = "# none: "
 
 
-def reproduced(trial: Trial, module: nn.Module, error: Exception) -> str:
-    """A script that raises what the export of ``module`` raised, or ``# none: `` and why there is none."""
+@dataclass(frozen=True)
+class Reproduced:
+    """script: a Python file that was run and raises what the export raised; empty for none. why_not: the reason."""
+
+    script: str = ""
+    why_not: str = ""
+
+
+def reproduced(trial: Trial, module: nn.Module, error: Exception) -> Reproduced:
+    """Return a script that raises what the export of ``module`` raised, or why there is none."""
     call = (trial.case.args, dict(trial.case.kwargs))
     try:
         shapes = dynamic_shapes(module, call, trial.options)
@@ -29,10 +37,10 @@ def reproduced(trial: Trial, module: nn.Module, error: Exception) -> str:
         text = script(module, *call, named, error, strict=trial.mode == "strict")
         _fails_alike(text, error)
     except (Unreproducible, ProcessDied, LoaderGone, OSError) as reason:
-        return f"{NONE}{reason}"
+        return Reproduced(why_not=str(reason))
     except (Exception, SystemExit) as reason:  # an attribute of the user's that raises when it is read
-        return f"{NONE}{exception_text(reason)}"
-    return text
+        return Reproduced(why_not=exception_text(reason))
+    return Reproduced(text)
 
 
 def _fails_alike(text: str, error: Exception) -> None:

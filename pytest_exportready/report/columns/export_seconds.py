@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_exportready.case.facts import SECONDS
 from pytest_exportready.report.column import Column, fact
 
-COLUMN = Column("torch.export", "timing", "seconds", lambda result: fact(result, "seconds", "export"))
+COLUMN = Column("torch.export", "timing", "seconds", lambda result: fact(result, SECONDS, "export"))

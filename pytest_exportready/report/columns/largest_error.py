@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_exportready.case.facts import LARGEST
 from pytest_exportready.report.column import Column, fact
 
-COLUMN = Column("largest error", "accuracy", "error", lambda result: fact(result, "largest"))
+COLUMN = Column("largest error", "accuracy", "error", lambda result: fact(result, LARGEST))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_exportready.case.facts import BYTES
 from pytest_exportready.report.column import Column, fact
 
-COLUMN = Column("ONNX model", "size", "bytes", lambda result: fact(result, "bytes", "onnx"))
+COLUMN = Column("ONNX model", "size", "bytes", lambda result: fact(result, BYTES, "onnx"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_exportready.case.facts import BYTES
 from pytest_exportready.report.column import Column, fact
 
-COLUMN = Column("saved program", "size", "bytes", lambda result: fact(result, "bytes", "reload"))
+COLUMN = Column("saved program", "size", "bytes", lambda result: fact(result, BYTES, "reload"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_exportready.case.explained import with_fix
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.report import truncate
 from pytest_exportready.report.run import Run, TestResult
@@ -19,7 +20,7 @@ def commands(run: Run) -> list[str]:
     warnings: list[str] = []
     seen: set[tuple[str, str, str, int]] = set()
     for result, finding in _told(run):
-        key = (finding.code, finding.file, finding.message, finding.line)
+        key = (finding.code, finding.file, finding.problem, finding.line)
         chosen = errors if finding.blocks else warnings
         if key in seen or len(chosen) >= LIMIT:
             continue
@@ -27,7 +28,7 @@ def commands(run: Run) -> list[str]:
         chosen.append(
             command(
                 "error" if finding.blocks else "warning",
-                f"{finding.place}: {finding.message}{f' Fix: {finding.fix}' if finding.fix else ''}",
+                with_fix(f"{finding.place}: {finding.problem}", finding.fix),
                 file=finding.file or result.file,
                 line=str(finding.line if finding.file else result.line or ""),
                 title=f"{finding.code} {finding.name} ({run.labels[result.nodeid]})",

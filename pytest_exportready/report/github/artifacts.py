@@ -66,9 +66,9 @@ def _left_by(leg: Leg, path: Path) -> Run:
         return _without(leg, "infra", f"left a JUnit file that cannot be read: {error}")
     if [result.classname for result in run.results] == [DOCTOR]:
         return run
-    told = run.properties.get("shard", "")
-    if leg.shard != "1/1" and told.split(" ")[0] != leg.shard:
-        problem = f"left the results of shard {told or 'none'}, and ran as {leg.shard}"
+    ran = ", ".join(str(one.shard) for one in run.shards)
+    if leg.shard != "1/1" and ran != leg.shard:
+        problem = f"left the results of shard {ran or 'none'}, and ran as {leg.shard}"
         return replace(run, results=(*run.results, *_without(leg, "infra", problem).results))
     return run
 

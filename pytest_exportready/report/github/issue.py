@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.report import truncate
 
 LABEL = "export-readiness"
@@ -24,7 +25,7 @@ PAGE, PAGES = 100, 10
 Done = Literal["opened", "updated", "closed", "nothing to do", "left closed, as somebody has closed it"]
 
 
-class IssueError(Exception):
+class IssueError(ExplainedError):
     """GitHub refused, or cannot be reached; the message says what was asked and what it answered, never the token."""
 
 
@@ -42,9 +43,7 @@ class Repository:
         keys = ("GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_TOKEN")
         missing = [key for key in keys if not environ.get(key)]
         if missing:
-            raise IssueError(
-                f"{', '.join(missing)} not set. Fix: env: GITHUB_TOKEN: ${{{{ github.token }}}} in the step"
-            )
+            raise IssueError(f"{', '.join(missing)} not set", "env: GITHUB_TOKEN: ${{ github.token }} in the step")
         return cls(*(environ[key] for key in keys))
 
     def tell(self, bad: bool, title: str, body: str) -> Done:

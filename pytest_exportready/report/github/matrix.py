@@ -10,13 +10,14 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.report.shard import Shard
 
 LEG_LIMIT = 256
 """A matrix of GitHub Actions has no more jobs."""
 
 
-class PlanError(Exception):
+class PlanError(ExplainedError):
     """Runners or a plan that cannot be used; the message names the file, the entry and what is accepted."""
 
 
@@ -80,7 +81,7 @@ def read_runners(path: Path) -> list[Runner]:
     names = [runner.name for runner in runners]
     for name in names:
         if names.count(name) > 1:
-            raise PlanError(f"{path}: two runners are {name}. Fix: give them different gpu names or counts")
+            raise PlanError(f"{path}: two runners are {name}", "give them different gpu names or counts")
     return runners
 
 
@@ -102,7 +103,7 @@ def planned(runners: Sequence[Runner], channels: Sequence[Channel], shards: int)
         for number in range(1, shards + 1)
     ]
     if len(legs) > LEG_LIMIT:
-        raise PlanError(f"{len(legs)} legs, and a matrix holds {LEG_LIMIT}. Fix: fewer shards, runners or channels")
+        raise PlanError(f"{len(legs)} legs, and a matrix holds {LEG_LIMIT}", "fewer shards, runners or channels")
     return legs
 
 
@@ -116,7 +117,7 @@ def read_plan(path: Path) -> list[Leg]:
     data = _json(path)
     entries = data.get("include") if isinstance(data, dict) else None
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise PlanError(f"{path}: is no plan. Fix: write it with exportready plan")
+        raise PlanError(f"{path}: is no plan", "write it with exportready plan")
     without_names = [{key: value for key, value in entry.items() if key != "name"} for entry in entries]
     legs = [_built(Leg, entry, f"{path}: leg {number}") for number, entry in enumerate(without_names, 1)]
     for leg in legs:

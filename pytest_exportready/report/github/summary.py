@@ -24,7 +24,7 @@ def summary(run: Run) -> str:
 def _parts(run: Run) -> Iterator[str]:
     head, _, rest = run.verdict.partition(":")
     yield f"### {head}: {code(rest.strip(), 2_000)}"
-    ran = [f"{code(key)} {code(value)}" for key, value in run.properties.items()]
+    ran = [f"{code(key)} {code(value)}" for key, value in run.environment.items()]
     if ran:
         yield " \N{MIDDLE DOT} ".join(ran)
     hit = causes(run.results)
@@ -50,7 +50,7 @@ def _cases(run: Run, bad: list[TestResult]) -> Iterator[str]:
     for result in bad[:CASES]:
         errors = result.readiness.errors if result.readiness else ()
         told = (
-            f"{errors[0].place}: [{errors[0].code} {errors[0].name}] {errors[0].message}" if errors else result.message
+            f"{errors[0].place}: [{errors[0].code} {errors[0].name}] {errors[0].problem}" if errors else result.message
         )
         fix = errors[0].fix if errors else ""
         where = result.stage or result.outcome

@@ -37,7 +37,7 @@ class CauseRow:
         """What the first cell says, numbers and all."""
         seen = self.changes[0].now
         record = seen.result.readiness if seen else None
-        told = (error.message for error in (record.errors if record else ()) if of_finding(error) == self.cause)
+        told = (error.problem for error in (record.errors if record else ()) if of_finding(error) == self.cause)
         return next(told, self.cause.message)
 
     @property

@@ -18,6 +18,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.report import truncate
 from pytest_exportready.report.cause import Cause
 from pytest_exportready.report.nightly.observation import Cell
@@ -32,7 +33,7 @@ _OPTIONAL = ("leg", "code")
 _SHAPE = 'test = "...", reason = "...", owner = "...", expires = 2027-01-31'
 
 
-class ExpectationError(Exception):
+class ExpectationError(ExplainedError):
     """A file of expected failures that cannot be taken as it is; the message names file and entry."""
 
 
@@ -77,25 +78,25 @@ def read_expected(path: Path) -> tuple[Expectation, ...]:
     unknown = data.keys() - {"expected"}
     entries = data.get("expected", [])
     if unknown or not isinstance(entries, list):
-        raise ExpectationError(f"{path}: holds something else than [[expected]] entries. Fix: [[expected]] {_SHAPE}")
+        raise ExpectationError(f"{path}: holds something else than [[expected]] entries", f"[[expected]] {_SHAPE}")
     return tuple(_entry(f"{path}: entry {number}", entry) for number, entry in enumerate(entries, 1))
 
 
 def _entry(where: str, entry: Any) -> Expectation:
     if not isinstance(entry, dict):
-        raise ExpectationError(f"{where}: is no table. Fix: [[expected]] {_SHAPE}")
+        raise ExpectationError(f"{where}: is no table", f"[[expected]] {_SHAPE}")
     missing = [key for key in _NEEDED if key not in entry]
     unknown = [truncate.line(key, 80) for key in entry if key not in (*_NEEDED, *_OPTIONAL)]
     if missing or unknown:
         told = [*(f"lacks {key}" for key in missing), *(f"has {key}, which is no key" for key in unknown)]
-        raise ExpectationError(f"{where}: {', '.join(told)}. Fix: {_SHAPE}")
+        raise ExpectationError(f"{where}: {', '.join(told)}", _SHAPE)
     texts = {key: entry[key] for key in entry if key != "expires"}
     empty = [key for key, value in texts.items() if not isinstance(value, str) or not value.strip()]
     if empty:
-        raise ExpectationError(f'{where}: {", ".join(empty)}: a text is needed. Fix: {empty[0]} = "..."')
+        raise ExpectationError(f"{where}: {', '.join(empty)}: a text is needed", f'{empty[0]} = "..."')
     expires = entry["expires"]
     if not isinstance(expires, date) or isinstance(expires, datetime):
-        raise ExpectationError(f"{where}: expires is no date. Fix: expires = 2027-01-31, without quotes")
+        raise ExpectationError(f"{where}: expires is no date", "expires = 2027-01-31, without quotes")
     return Expectation(**{key: truncate.line(value, 1_000) for key, value in texts.items()}, expires=expires)
 
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from pytest_exportready.case.facts import SAME_EVERY_NIGHT
 from pytest_exportready.case.readiness import Outcome as StageOutcome, StageResult
 from pytest_exportready.report.cause import Cause, causes_of
 from pytest_exportready.report.run import Outcome as TestOutcome, TestResult
 
 Outcome = TestOutcome | Literal["flaky"]
-
-EXACT = ("nodes", "guards", "operators", "branches", "gradients", "graphs", "bytes")
-"""Facts of stages that the same program always has the same: compared exactly."""
 
 _FIRST: tuple[Outcome, ...] = ("failed", "passed", "xfailed", "infra", "skipped", "missing")
 
@@ -69,7 +67,7 @@ def observed(result: TestResult) -> Observation:
         exact={
             f"{_named(stage)} {fact}": value
             for stage in stages
-            for fact in EXACT
+            for fact in SAME_EVERY_NIGHT
             if isinstance(value := stage.facts.get(fact), int)
         },
         result=result,

@@ -17,12 +17,13 @@ from torch.export import ExportedProgram
 from pytest_exportready.analysis.program.node_effects import schema_of
 from pytest_exportready.analysis.program.nodes import calls
 from pytest_exportready.analysis.torch_internals.groups import register_group, unregister_group
+from pytest_exportready.case.explained import ExplainedError
 
 PREFIX = "exportready"
 _named: dict[str, tuple[str, int]] = {}  # the name torch knows it by, and its size
 
 
-class GroupNotNamed(LookupError):
+class GroupNotNamed(ExplainedError, LookupError):
     """A name stands for no process group in this process."""
 
 
@@ -51,7 +52,7 @@ def named_group(name: str) -> tuple[str, int]:
     """What a program keeps of the group called ``name``, and how many ranks it has. Raises GroupNotNamed."""
     if name not in _named:
         known = f" (there are: {', '.join(sorted(_named))})" if _named else ""
-        raise GroupNotNamed(f"no process group is named {name!r} here{known}. Fix: name_group({name!r}, group)")
+        raise GroupNotNamed(f"no process group is named {name!r} here{known}", f"name_group({name!r}, group)")
     return _named[name]
 
 

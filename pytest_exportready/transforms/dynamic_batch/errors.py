@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 
 from pytest_exportready.analysis.program.nodes import operator_name, owner, source
+from pytest_exportready.case.explained import ExplainedError
 
 
-class NotBatchDynamic(Exception):
+class NotBatchDynamic(ExplainedError):
     """The program could not be made dynamic in its batch, and was left as it is.
 
     node, operator: where in the graph; both empty when it is no single node's fault. file, line: the user's source
@@ -21,7 +22,7 @@ class NotBatchDynamic(Exception):
         place = f"{self.file}:{self.line}, " if self.file else ""
         module = f" of {owner(node)}" if node is not None and owner(node) else ""
         where = f"{place}node {self.node} ({self.operator}){module}: " if node is not None else ""
-        super().__init__(f"{where}{problem}. Fix: {fix}")
+        super().__init__(f"{where}{problem}", fix)
 
 
 FROM_SOURCE = "export the module itself with dynamic_shapes={...: {0: Dim('batch', min=1)}}"

@@ -39,6 +39,26 @@ def test_nothing_changes_here_and_no_zombie_stays(tmp_path: Path) -> None:
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+def test_what_it_returns_comes_back() -> None:
+    """JSON data of any size; of anything else that it is none."""
+    data = {"text": "a\0b é\ud800 RuntimeError: x", "numbers": [1, 2.5, None, True], "much": "x" * 100_000}
+    assert in_child(lambda: data, 60) == data
+    with pytest.raises(RuntimeError, match=r"TypeError: .* not JSON serializable"):
+        in_child(object, 60)
+
+
+def test_an_error_that_has_no_text_ends_the_child_all_the_same() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    def raises() -> None:
+        raise Mute
+
+    with pytest.raises(ProcessDied, match="exit code 0"):
+        in_child(raises, 60)
+
+
 def test_errors_are_told() -> None:
     with pytest.raises(RuntimeError, match="KeyError: 'x'"):
         in_child(lambda: {}["x"], 60)

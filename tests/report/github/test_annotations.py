@@ -22,7 +22,7 @@ def test_the_verdict_and_then_the_places() -> None:
     assert verdict == "::error title=export readiness::Not ready: 1 of 2 cases (b at export)"
     assert place == (
         "::error file=net.py,line=7,title=ER402 exportable (b)::"
-        "forward, net.py:7: branches on values Fix: torch.where(a, b, c)"
+        "forward, net.py:7: branches on values. Fix: torch.where(a, b, c)"
     )
 
 

@@ -13,6 +13,7 @@ from pytest_exportready.report.github.artifacts import gather
 from pytest_exportready.report.github.matrix import Channel, Leg, Runner, planned
 from pytest_exportready.report.junit import write_junit
 from pytest_exportready.report.run import Run, TestResult
+from pytest_exportready.report.shard import RanShard, Shard
 
 RECORD = Readiness("vit", "plain", (StageResult("export", "passed"),), ())
 
@@ -26,8 +27,9 @@ def legs(shards: int = 2) -> list[Leg]:
 def leave(leg: Leg, artifacts: Path) -> Path:
     path = artifacts / leg.name / "junit.xml"
     case = TestResult(f"t.py::test_{leg.shard}", "t", f"test_{leg.shard}", readiness=RECORD)
-    shard = {"shard": f"{leg.shard} of 2 cases (abc)"} if leg.shard != "1/1" else {}
-    write_junit(Run((case,), properties={"torch": leg.torch, **shard}), path)
+    shard = Shard.parse(leg.shard)
+    shards = (RanShard(shard.number, shard.of, 2, "abc"),) if shard.of > 1 else ()
+    write_junit(Run((case,), properties={"torch": leg.torch}, shards=shards), path)
     return path
 
 
@@ -71,7 +73,12 @@ def test_a_leg_that_left_nothing_is_missing_and_named(tmp_path: Path) -> None:
             id="entities",
         ),
         pytest.param(lambda path: path.write_text("<testsuites>" + "<testsuite>" * 50_000), id="deep"),
-        pytest.param(lambda path: path.write_text(path.read_text().replace("1/2", "2/2")), id="another shard"),
+        pytest.param(
+            lambda path: path.write_text(
+                path.read_text().replace('shard.1.index" value="1"', 'shard.1.index" value="2"')
+            ),
+            id="another shard",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_trusted_is_no_verdict(tmp_path: Path, damage: Callable[[Path], object]) -> None:

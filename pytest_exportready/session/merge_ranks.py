@@ -27,6 +27,7 @@ def worst_of(told: Sequence[Readiness]) -> Readiness:
             known = stages.setdefault((stage.name, stage.mode), stage)
             if _WORST_FIRST.index(stage.outcome) < _WORST_FIRST.index(known.outcome):
                 stages[stage.name, stage.mode] = stage
+    reproducer = next((one.reproducer for one in decisive if one.reproducer), "")
     return Readiness(  # every field: one that is added later has to be merged, too
         case=told[0].case,
         scenario=told[0].scenario,
@@ -35,16 +36,11 @@ def worst_of(told: Sequence[Readiness]) -> Readiness:
         checked=tuple(dict.fromkeys(check for one in told for check in one.checked)),
         prepared=tuple(dict.fromkeys(line for one in told for line in one.prepared)),
         seconds=max(one.seconds for one in told),
-        reproducer=_reproducer(decisive),
+        reproducer=reproducer,
+        no_reproducer="" if reproducer else next((one.no_reproducer for one in decisive if one.no_reproducer), ""),
         peak_mib=max(one.peak_mib for one in told),
         peak_gpu_mib=max(one.peak_gpu_mib for one in told),
     )
-
-
-def _reproducer(told: Sequence[Readiness]) -> str:
-    """Return the reproducer of the first rank whose export failed and that has one, otherwise why there is none."""
-    given = [one.reproducer for one in told if one.reproducer]
-    return min(given, key=lambda text: text.startswith("# none: "), default="")
 
 
 def _findings(told: Sequence[Readiness], unbuilt: bool) -> list[Finding]:

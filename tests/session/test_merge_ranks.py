@@ -82,6 +82,7 @@ FIELDS = {  # of the ranks 0 and 1, and of the case
     "prepared": (("moved",), ("unwrapped",), ("moved", "unwrapped")),
     "seconds": (1.0, 2.0, 2.0),
     "reproducer": ("", "import torch", "import torch"),
+    "no_reproducer": ("too long", "", ""),
     "peak_mib": (3.0, 2.0, 3.0),
     "peak_gpu_mib": (4.0, 5.0, 5.0),
 }
@@ -95,10 +96,11 @@ def test_every_field_is_merged() -> None:
     assert worst_of([first, second]) == expected
 
 
-def test_a_reproducer_counts_more_than_why_there_is_none() -> None:
-    ranks = [replace(told(), reproducer=text) for text in ("", "# none: too long", "import torch", "import os")]
-    assert worst_of(ranks).reproducer == "import torch"
-    assert worst_of(ranks[:2]).reproducer == "# none: too long"
+def test_a_reproducer_counts_more_than_the_reason_why_there_is_none() -> None:
+    without = replace(told(), no_reproducer="too long")
+    ranks = [told(), without, replace(told(), reproducer="import torch"), replace(told(), reproducer="import os")]
+    assert (worst_of(ranks).reproducer, worst_of(ranks).no_reproducer) == ("import torch", "")
+    assert (worst_of(ranks[:2]).reproducer, worst_of(ranks[:2]).no_reproducer) == ("", "too long")
 
 
 def test_ranks_that_give_different_fixes_for_one_problem_found_one_thing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from tests.dynamic_batch.independent import Written, randint, randn, written
+from independent import Written, randint, randn, written
 from torch import nn
 
 SET_ASIDE: list[Written] = []

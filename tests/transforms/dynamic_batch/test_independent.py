@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.dynamic_batch.independent import INDEPENDENT, Written
-from tests.dynamic_batch.independent_set_aside import SET_ASIDE
+from independent import INDEPENDENT, Written
+from independent_set_aside import SET_ASIDE
 
 from pytest_exportready import NotBatchDynamic, make_batch_dynamic
 from pytest_exportready.analysis.execution.pytree import flatten

@@ -10,6 +10,9 @@ from pytest_exportready.case.finding import Finding
 
 Outcome = Literal["passed", "failed", "skipped", "infra"]
 
+WORST_FIRST = ("failed", "infra", "missing", "passed", "xfailed", "skipped")
+"""Every outcome of a stage or of a test: where several are put together, the first of these counts."""
+
 
 @dataclass(frozen=True)
 class StageResult:

@@ -148,7 +148,7 @@ def _trained(model: nn.Module, batches: Mapping[str, int], state: Mapping[str, A
             return f"n_averaged is {averaged} in {name or 'the AveragedModel'}"
     for name, seen in batches.items():
         if seen:
-            return f"{name} has seen {counted(seen, 'batch').replace('batchs', 'batches')}"
+            return f"{name} has seen {counted(seen, 'batch', 'batches')}"
     steps = state.get("step")
     if isinstance(steps, (int, float)) and steps > 0:
         return f"training was at step {steps}"

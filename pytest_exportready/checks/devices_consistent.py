@@ -24,7 +24,7 @@ from pytest_exportready.analysis.module.plain_tensor_attributes import LooseTens
 from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.tensors import is_fake
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.case.wording import counted, few
+from pytest_exportready.case.wording import and_more, counted, few
 from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER201", "devices_consistent")
@@ -104,8 +104,7 @@ def _where(loose: list[LooseTensor]) -> str:
 
 def _register(loose: list[LooseTensor]) -> str:
     names = list(dict.fromkeys(entry.attribute.rpartition(".")[2] for entry in loose))
-    more = f"; and {len(names) - 3} more" if len(names) > 3 else ""
-    return "; ".join(f'self.register_buffer("{name}", ...)' for name in names[:3]) + more
+    return and_more([f'self.register_buffer("{name}", ...)' for name in names[:3]], len(names), "; ")
 
 
 def _scalar_on_cpu(tensor: torch.Tensor) -> bool:

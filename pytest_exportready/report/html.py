@@ -11,13 +11,14 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
+from pytest_exportready.case.readiness import WORST_FIRST
 from pytest_exportready.report import case_text, embedded_data
 from pytest_exportready.report.cause import causes
 from pytest_exportready.report.files import write_atomically
 from pytest_exportready.report.gc_pause import paused
 from pytest_exportready.report.page_rows import MARKS, page_rows
 from pytest_exportready.report.page_shell import SHARED, environment, shell, template_file
-from pytest_exportready.report.run import WORST_FIRST, Run
+from pytest_exportready.report.run import Run
 from pytest_exportready.report.table import tabs
 from pytest_exportready.report.units import duration
 

@@ -13,9 +13,10 @@ from typing import Any
 from jinja2 import Template
 from markupsafe import escape
 
+from pytest_exportready.case.readiness import WORST_FIRST
 from pytest_exportready.report import truncate
 from pytest_exportready.report.case_text import WORDS, needs_attention, reason
-from pytest_exportready.report.run import WORST_FIRST, Run, TestResult
+from pytest_exportready.report.run import Run, TestResult
 
 MANY = 200
 """With more results than this, the page begins with those that need attention."""

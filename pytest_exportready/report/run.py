@@ -9,18 +9,16 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Literal
 
-from pytest_exportready.case.readiness import Outcome as StageOutcome, Readiness
+from pytest_exportready.case.readiness import WORST_FIRST, Outcome as StageOutcome, Readiness
+from pytest_exportready.case.wording import and_more, counted
 from pytest_exportready.report import record, truncate
 from pytest_exportready.report.shard import RanShard
 
 Outcome = Literal["passed", "failed", "infra", "skipped", "xfailed", "missing"]
 State = Literal["ready", "not ready", "can't tell"]
 
-WORST_FIRST: tuple[Outcome, ...] = ("failed", "infra", "missing", "passed", "xfailed", "skipped")
 EARLIER_LIMIT = 5
 EXAMPLES = 3
-
-_WORST_STAGE: tuple[StageOutcome, ...] = ("failed", "infra", "passed", "skipped")
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class TestResult:
         """The outcome of each stage, the worse one where it ran in two export modes."""
         cells: dict[str, StageOutcome] = {}
         for stage in self.readiness.stages if self.readiness else ():
-            worst = min(cells.get(stage.name, "skipped"), stage.outcome, key=_WORST_STAGE.index)
+            worst = min(cells.get(stage.name, "skipped"), stage.outcome, key=WORST_FIRST.index)
             cells[stage.name] = worst
         return cells
 
@@ -181,7 +179,7 @@ class Run:
     @property
     def verdict(self) -> str:
         """The one sentence that answers: ready, not ready, or can't tell."""
-        total = _count(len(self.results), "case")
+        total = counted(len(self.results), "case")
         if self.state == "not ready":
             failed = [result for result in self.results if result.outcome == "failed"]
             unsure = f"; {len(self._unjudged):,} could not be judged" if self._unjudged else ""
@@ -201,9 +199,7 @@ class Run:
         return f"Ready: {passed} passed every stage that ran{f'; {aside}' if aside else ''}"
 
     def _examples(self, results: list[TestResult]) -> str:
-        shown = ", ".join(self.told(result) for result in results[:EXAMPLES])
-        more = len(results) - EXAMPLES
-        return f"{shown} and {more:,} more" if more > 0 else shown
+        return and_more([self.told(result) for result in results[:EXAMPLES]], len(results))
 
     @cached_property
     def _unjudged(self) -> list[TestResult]:
@@ -224,7 +220,7 @@ class Run:
         flaky = sum(bool(result.earlier) for result in self.results if result.outcome == "passed")
         parts = [
             f"{self.counts['skipped']:,} skipped" if self.counts["skipped"] else "",
-            _count(self.counts["xfailed"], "expected failure") if self.counts["xfailed"] else "",
+            counted(self.counts["xfailed"], "expected failure") if self.counts["xfailed"] else "",
             f"{flaky:,} only after a retry" if flaky else "",
             f"{self._cached:,} partly from the cache" if self._cached else "",
         ]
@@ -255,7 +251,3 @@ def merged(runs: Iterable[Run]) -> Run:
         seconds=sum(run.seconds for run in runs),
         shards=tuple(dict.fromkeys(shard for run in runs for shard in run.shards)),
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_exportready.case.finding import Finding
-from pytest_exportready.case.readiness import Readiness, StageResult
+from pytest_exportready.case.readiness import WORST_FIRST, Readiness, StageResult
 
-_WORST_FIRST = ("failed", "infra", "passed", "skipped")
 _SEVEREST_FIRST = ("error", "warning", "note")
 
 
@@ -25,8 +24,7 @@ def worst_of(told: Sequence[Readiness]) -> Readiness:
     for one in decisive:
         for stage in one.stages:
             known = stages.setdefault((stage.name, stage.mode), stage)
-            if _WORST_FIRST.index(stage.outcome) < _WORST_FIRST.index(known.outcome):
-                stages[stage.name, stage.mode] = stage
+            stages[stage.name, stage.mode] = min(known, stage, key=lambda one: WORST_FIRST.index(one.outcome))
     reproducer = next((one.reproducer for one in decisive if one.reproducer), "")
     return Readiness(  # every field: one that is added later has to be merged, too
         case=told[0].case,

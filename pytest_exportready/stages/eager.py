@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from pytest_exportready.analysis.execution.call import Call
-from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.compare import Tolerance, compare, has_nan
 from pytest_exportready.analysis.execution.detectors.adapter_merge_flags import aligned, lying_flags
 from pytest_exportready.analysis.execution.detectors.ambient_reads import INPUTS_ONLY, outside_reads
 from pytest_exportready.analysis.execution.detectors.rng_location import random_line
@@ -75,7 +75,7 @@ def run(trial: Trial) -> Iterator[Observation]:
         fix = "make model.eval()(*args, **kwargs) run first"
         yield RUNS.error("", message, fix, file=file, line=line, torch_says=says)
         return
-    nan = [path for path, leaf in named_leaves(first) if isinstance(leaf, torch.Tensor) and _has_nan(leaf)]
+    nan = [path for path, leaf in named_leaves(first) if has_nan(leaf)]
     if nan:
         message = "the trained module returns NaN on the example inputs; equal NaNs prove nothing"
         yield NUMBERS.error(
@@ -105,7 +105,7 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
     """Told apart by starting again: the same first answer means state, another one means randomness."""
     call = (trial.case.args, trial.case.kwargs)
     if compare(first, trial.reference.output(call), Tolerance()).agree:
-        names = ", ".join(dict.fromkeys(change.where for change in changes[:5])) or "state outside the module"
+        names = few(dict.fromkeys(change.where for change in changes), 5) or "state outside the module"
         file, line = _written_at(trial, changes)
         return STATELESS.error(
             names,
@@ -213,10 +213,6 @@ def _suspects(trial: Trial) -> str:
         and shipped.dtype.itemsize > tensor.dtype.itemsize
     ]
     return ", ".join([*(f"{name} (says merged)" for name in lying), *replaced_forwards(module), *narrowed][:3])
-
-
-def _has_nan(leaf: torch.Tensor) -> bool:
-    return bool((leaf.is_floating_point() or leaf.is_complex()) and leaf.isnan().any())
 
 
 STAGE = Stage(

@@ -133,7 +133,7 @@ def _export(trial: Trial) -> Iterator[Observation]:
     if left:
         yield TRACES.warning(
             left[0],
-            f"torch.export left FakeTensors on the module: {', '.join(left[:5])}; they were taken away again",
+            f"torch.export left FakeTensors on the module: {few(left, 5)}; they were taken away again",
             "export a copy of the module, or assign these attributes outside forward",
         )
     yield from _frozen(frozen, program)

@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.execution.call import Call
-from pytest_exportready.analysis.execution.compare import Comparison, Tolerance, compare, summary
+from pytest_exportready.analysis.execution.compare import Comparison, Tolerance, compare, has_nan, summary
 from pytest_exportready.analysis.execution.detectors.ambient_reads import INPUTS_ONLY, outside_reads
 from pytest_exportready.analysis.execution.detectors.baked_constants import baked_at
 from pytest_exportready.analysis.execution.float64_reference import compare_by_float64
 from pytest_exportready.analysis.execution.input_variants import variations
 from pytest_exportready.analysis.execution.perturbed_weights import perturbed_outputs
-from pytest_exportready.analysis.execution.pytree import flatten, map_tensors
+from pytest_exportready.analysis.execution.pytree import map_tensors
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.nodes import operator_name, owner, source
 from pytest_exportready.analysis.source.user_frames import user_place
@@ -129,11 +129,6 @@ def another(trial: Trial, example: Call) -> tuple[Call | None, Any]:
         if not has_nan(answer):
             return call, answer
     return None, None
-
-
-def has_nan(answer: Any) -> bool:
-    tensors = [x for x in flatten(answer)[0] if isinstance(x, torch.Tensor)]
-    return any((x.is_floating_point() or x.is_complex()) and bool((x != x).any()) for x in tensors)
 
 
 def _compare(

@@ -22,6 +22,7 @@ from pytest_exportready.analysis.processes.warm_up import rehearse
 from pytest_exportready.case.facts import BYTES
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import plain, without_tensors
+from pytest_exportready.case.wording import few
 from pytest_exportready.stages._stage import Stage, StageInfrastructure
 
 SAVES = Rule(
@@ -191,8 +192,7 @@ def _importable(modules: Iterable[str]) -> list[str]:
 
 
 def _names(names: list[str], problem: str) -> Finding:
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return NAMES.error(names[0], f"{problem}: {shown}", "export the module whose names the checkpoint has")
+    return NAMES.error(names[0], f"{problem}: {few(names, 5)}", "export the module whose names the checkpoint has")
 
 
 STAGE = Stage(run, rules=(SAVES, LOADS, AGREES, NAMES, NEEDS_IMPORT), after=("parity",))

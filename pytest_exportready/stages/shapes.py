@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from pytest_exportready.analysis.execution.call import Call
-from pytest_exportready.analysis.execution.compare import Comparison, compare, summary
+from pytest_exportready.analysis.execution.compare import Comparison, compare, has_nan, summary
 from pytest_exportready.analysis.execution.dynamic_shapes import (
     AUTO,
     UNBOUNDED,
@@ -32,7 +32,6 @@ from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.stages._narrowed_dimension import NARROWER, SPECIALISED, Narrowed
 from pytest_exportready.stages._stage import SkipStage, Stage
-from pytest_exportready.stages.parity import has_nan
 
 AGREES = Rule(
     "ER602",

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.analysis.execution.pytree import named_leaves
+from pytest_exportready.analysis.execution.pytree import flatten, named_leaves
 from pytest_exportready.analysis.module.snapshot import equal_bits
 from pytest_exportready.case.facts import BITWISE, COMPARED, COSINE, DECIBEL, JUDGED_BY_FLOAT64, LARGEST
 
@@ -115,7 +115,7 @@ def summary(results: Sequence[Comparison]) -> dict[str, Any]:
 
 
 def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) -> Comparison:
-    a, b = _wide(expected), _wide(actual)
+    a, b = wide(expected), wide(actual)
     for name, mask in (("NaN", torch.isnan), ("Inf", torch.isinf)):
         moved = int((mask(a) != mask(b)).sum())
         if moved:
@@ -126,7 +126,7 @@ def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) 
     finite = a.isfinite()
     cosine = _cosine(a[finite], b[finite])
     a, error = a[finite].abs(), (a[finite] - b[finite]).abs()
-    rms, noise = _rms(a), _rms(error)
+    rms, noise = root_mean_square(a), root_mean_square(error)
     largest = float(error.max()) if error.numel() else 0.0
     relative = largest / rms if rms else (math.inf if largest else 0.0)
     decibel = 20 * (math.log10(rms) - math.log10(noise)) if rms and noise else (-math.inf if noise else math.inf)
@@ -143,16 +143,22 @@ def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) 
     return Comparison(agree, False, "", problem, relative, decibel, cosine)
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def has_nan(output: Any) -> bool:
+    """Whether a tensor in ``output`` has a NaN."""
+    tensors = (leaf for leaf in flatten(output)[0] if isinstance(leaf, torch.Tensor))
+    return any((x.is_floating_point() or x.is_complex()) and bool(x.isnan().any()) for x in tensors)
+
+
+def wide(tensor: torch.Tensor) -> torch.Tensor:
     """As float64 on the CPU, a complex number as two."""
     tensor = tensor.detach().cpu()
     return torch.view_as_real(tensor.to(torch.complex128)) if tensor.is_complex() else tensor.to(torch.float64)
 
 
-def _rms(values: torch.Tensor) -> float:
-    """Root mean square of absolute values; scaled, so that no square overflows or vanishes."""
-    top = float(values.max()) if values.numel() else 0.0
-    return top * float((values / top).square().mean().sqrt()) if top else 0.0
+def root_mean_square(sizes: torch.Tensor) -> float:
+    """Of finite absolute values; scaled, so that no square overflows or vanishes."""
+    top = float(sizes.max()) if sizes.numel() else 0.0
+    return top * float((sizes / top).square().mean().sqrt()) if top else 0.0
 
 
 def _cosine(a: torch.Tensor, b: torch.Tensor) -> float:

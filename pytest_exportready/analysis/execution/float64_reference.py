@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.execution.call import Call, run
-from pytest_exportready.analysis.execution.compare import Comparison, Tolerance, compare
+from pytest_exportready.analysis.execution.compare import Comparison, Tolerance, compare, root_mean_square
 from pytest_exportready.analysis.execution.pytree import map_tensors, named_leaves
 from pytest_exportready.analysis.module.copying import faithful_copy
 
@@ -64,15 +64,13 @@ def _as_near(exact: Any, expected: Any, actual: Any) -> bool:
     finite = a.isfinite() & exact.isfinite()
     if not bool((a[~finite] == b[~finite]).logical_or(a[~finite].isnan() & b[~finite].isnan()).all()):
         return False
-    rounding = torch.finfo(expected.dtype).eps * _rms(exact[finite]) / 2
-    return _rms(b[finite] - exact[finite]) <= _FACTOR * max(_rms(a[finite] - exact[finite]), rounding)
+    a, b, exact = a[finite], b[finite], exact[finite]
+    rounding = torch.finfo(expected.dtype).eps * root_mean_square(exact.abs()) / 2
+    own = root_mean_square((a - exact).abs())
+    return root_mean_square((b - exact).abs()) <= _FACTOR * max(own, rounding)
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     return tensor.double() if tensor.is_floating_point() else tensor
-
-
-def _rms(values: torch.Tensor) -> float:
-    return float(values.abs().square().mean().sqrt()) if values.numel() else 0.0

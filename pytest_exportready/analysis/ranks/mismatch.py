@@ -16,6 +16,7 @@ from pytest_exportready.analysis.ranks.fixes import fix_of
 from pytest_exportready.analysis.ranks.gather import Table
 from pytest_exportready.analysis.ranks.rank_state import ASPECTS, VALUES, Described
 from pytest_exportready.analysis.ranks.value_difference import Distance, distances
+from pytest_exportready.case.wording import and_more
 
 _TOLD = 10
 
@@ -51,8 +52,7 @@ class Mismatch:
             each = [f"rank {rank}: {self.distances[rank].told}" for rank in [*odd[:3], reference]]
             return f"values differ from those of {agreeing}: {'; '.join(each)}"
         each = [f"rank {rank} {self.distances[rank].told}" for rank in odd[:3]]
-        more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
-        return f"values differ from those of {agreeing}: {'; '.join(each)}{more}"
+        return f"values differ from those of {agreeing}: {and_more(each, len(odd), '; ')}"
 
     def line(self) -> str:
         return f"{self.difference.where or 'the root'}: {self.told()}"

@@ -23,6 +23,7 @@ from pytest_exportready.analysis.ranks.rank_state import VALUES, Described
 from pytest_exportready.analysis.ranks.state_hash import fingerprint
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes
 from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.wording import and_more
 
 _MOST = 64 << 20  # bytes of inputs or outputs that travel
 _PLAIN = (bool, int, float, str, type(None))
@@ -88,9 +89,8 @@ def _by_values(found: list[Difference], problems: dict[int, tuple[str, str]]) ->
     where, _ = next(iter(problems.values()))
     agreeing = [rank for rank in found[0].values if rank not in problems]
     each = [f"rank {rank}: {why}" for rank, (_, why) in list(problems.items())[:3]]
-    more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
     culprit = next(iter(problems)) if len(problems) == 1 and len(agreeing) > 1 else None
-    return Apart(f"output{where}", f"from {named(agreeing)} differ {'; '.join(each)}{more}", culprit)
+    return Apart(f"output{where}", f"from {named(agreeing)} differ {and_more(each, len(problems), '; ')}", culprit)
 
 
 def _same_inputs(own: Call, model: nn.Module, table: Table) -> Call:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pytest_exportready.analysis.execution.compare import wide
 from pytest_exportready.analysis.ranks.comparison import Difference
 from pytest_exportready.analysis.ranks.gather import Table
 from pytest_exportready.analysis.ranks.state_hash import pieces
@@ -78,7 +79,7 @@ def _measured(tensor: Tensor, reference: Tensor | None) -> Distance:
     if not (tensor.is_floating_point() or tensor.is_complex()):
         differ = int((reference != tensor.cpu()).sum())
         return Distance(differ / tensor.numel(), f"differs in {differ} of {counted(tensor.numel(), 'value')}")
-    a, b = _wide(reference), _wide(tensor)
+    a, b = wide(reference), wide(tensor)
     if bool((a.isfinite() != b.isfinite()).any()):
         return Distance(float("inf"), "is not finite in other places")
     finite = a.isfinite()
@@ -93,11 +94,7 @@ def _summary(tensor: Tensor) -> str:
         return ""
     least, most, total = float("inf"), -float("inf"), 0.0
     for piece in pieces(tensor):
-        wide = _wide(piece)
-        least, most, total = min(least, float(wide.min())), max(most, float(wide.max())), total + float(wide.sum())
+        values = wide(piece)
+        least, most = min(least, float(values.min())), max(most, float(values.max()))
+        total += float(values.sum())
     return f"min {least:.3g}, max {most:.3g}, mean {total / tensor.numel():.6g}"
-
-
-def _wide(tensor: Tensor) -> Tensor:
-    plain = tensor.detach().cpu()
-    return torch.view_as_real(plain.to(torch.complex128)) if plain.is_complex() else plain.to(torch.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_exportready.case.wording import and_more
 from pytest_exportready.report.cause import Cause, causes
 from pytest_exportready.report.github.markdown import code, fitted
 from pytest_exportready.report.run import Run, TestResult
@@ -38,9 +39,8 @@ def _parts(run: Run) -> Iterator[str]:
 def _causes(hit: list[tuple[Cause, tuple[TestResult, ...]]]) -> Iterator[str]:
     yield "| cause | cases | hits |\n|---|---|---|"
     for cause, results in hit[:CAUSES]:
-        models = ", ".join(code(result.label, 60) for result in results[:MODELS])
-        more = f" and {len(results) - MODELS:,} more" if len(results) > MODELS else ""
-        yield f"| {code(str(cause))} | {len(results):,} | {models}{more} |"
+        models = and_more([code(result.label, 60) for result in results[:MODELS]], len(results))
+        yield f"| {code(str(cause))} | {len(results):,} | {models} |"
     if len(hit) > CAUSES:
         yield f"\n{len(hit) - CAUSES:,} more causes are in the report."
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from pytest_exportready.case.wording import counted
 from pytest_exportready.report.cause import Cause, of_finding
 from pytest_exportready.report.nightly.attribution import Whose
 from pytest_exportready.report.nightly.cell_state import WORST_FIRST, Change, State
@@ -179,10 +180,6 @@ class Comparison:
         }
         told = [f"{len(self.by_state[state]):,} {word}" for state, word in words.items() if state in self.by_state]
         return f"; {', '.join(told)}" if told else ""
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _passes(change: Change) -> bool:

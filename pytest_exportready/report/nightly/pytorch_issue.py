@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pytest_exportready.case.wording import counted
 from pytest_exportready.report import truncate
 from pytest_exportready.report.fenced import fenced
 from pytest_exportready.report.nightly.commands import again, bisect
-from pytest_exportready.report.nightly.comparison import CauseRow, Comparison, counted
+from pytest_exportready.report.nightly.comparison import CauseRow, Comparison
 
 _SHOWN = ("torch", "torch.git_version", "python", "platform", "gpu", "driver")
 _TRACE = 6_000  # characters of the failure in full

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_exportready.analysis.execution.compare import Tolerance, compare
+from pytest_exportready.analysis.execution.compare import Tolerance, compare, has_nan, root_mean_square
 
 STRICT = Tolerance()
 NAN, INF = float("nan"), float("inf")
@@ -163,3 +163,20 @@ def test_objects_that_torch_cannot_take_apart() -> None:
     for kind in (Plain, Data):
         assert compare(kind(X), kind(X.clone()), STRICT).bitwise
         assert not compare(kind(X), kind(X + 1), STRICT).agree
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.complex64])
+def test_has_nan(dtype: torch.dtype) -> None:
+    """In any tensor of an output, sparse ones too; what is no number has none."""
+    whole, holed = torch.ones(2).to(dtype), torch.tensor([1.0, float("nan")]).to(dtype)
+    assert has_nan({"a": [whole, holed]})
+    assert not has_nan((whole, {"b": 1, "c": "nan", "d": torch.tensor([1])}))
+    assert has_nan(torch.tensor([[float("nan"), 0.0]]).to_sparse())
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_root_mean_square_of_any_size(scale: float) -> None:
+    """No square overflows or vanishes."""
+    values = torch.tensor([3.0, 4.0], dtype=torch.float64) * scale
+    assert root_mean_square(values) == pytest.approx(math.sqrt(12.5) * scale)
+    assert root_mean_square(values[:0]) == root_mean_square(values * 0) == 0.0

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import lru_cache
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.case.sanitize import json_safe
 from pytest_exportready.report import truncate
+from pytest_exportready.report.typed_json import built, known, value
 
 RECORD_LIMIT = 64 * 1024
 REPRODUCER_LIMIT = 16 * 1024
 
-T = TypeVar("T")
-
-_HINTS: dict[type, dict[str, Any]] = {cls: get_type_hints(cls) for cls in (Readiness, StageResult, Finding)}
-_DEFAULTS = {cls: tuple((field.name, field.default) for field in fields(cls)) for cls in _HINTS}
+_CLASSES = (Readiness, StageResult, Finding)
+_DEFAULTS = {cls: tuple((field.name, field.default) for field in fields(cls)) for cls in _CLASSES}
 
 _QUOTES = str.maketrans("\"'", "'\"")
 """An XML attribute spells each double quote in six characters: JSON is written with single ones."""
@@ -38,13 +35,16 @@ def from_text(text: str) -> Readiness:
         data = json.loads(text if text.startswith('{"') else text.translate(_QUOTES))
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    data = _known(Readiness, data)
-    stages = tuple(_built(StageResult, stage) for stage in _list(data, "stages"))
-    findings = tuple(_built(Finding, finding) for finding in _list(data, "findings"))
-    checked = tuple(_pair(pair) for pair in _list(data, "checked"))
-    prepared = tuple(str(step) for step in _list(data, "prepared"))
-    parts = {"stages": stages, "findings": findings, "checked": checked, "prepared": prepared}
-    return _built(Readiness, {**data, **parts})
+    data = known(Readiness, value(data, dict, "the record"))
+    stages = [built(StageResult, known(StageResult, stage)) for stage in value(data.get("stages", []), list, "stages")]
+    findings = [_finding(finding) for finding in value(data.get("findings", []), list, "findings")]
+    return built(Readiness, {**data, "stages": stages, "findings": findings})
+
+
+def _finding(data: Any) -> Finding:
+    """Also of an earlier version, where a note was called info."""
+    data = known(Finding, value(data, dict, "a finding"))
+    return built(Finding, {**data, "severity": "note"} if data.get("severity") == "info" else data)
 
 
 def checked_from_text(text: str) -> tuple[tuple[str, str], ...]:
@@ -53,7 +53,8 @@ def checked_from_text(text: str) -> tuple[tuple[str, str], ...]:
         data = json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    return tuple(_pair(pair) for pair in _list({"checked": data}, "checked"))
+    checked: tuple[tuple[str, str], ...] = value(data, tuple[tuple[str, str], ...], "checked")
+    return checked
 
 
 def fitted(readiness: Readiness) -> tuple[Readiness, int]:
@@ -161,49 +162,3 @@ def _lean(part: Readiness | StageResult | Finding) -> dict[str, Any]:
         for name, default in _DEFAULTS[type(part)]
         if (value := values[name]) != default and value != {} and value != ()
     }
-
-
-def _built(cls: type[T], data: Any) -> T:
-    data = _known(cls, data)
-    for key, value in data.items():
-        if not _fits(value, _HINTS[cls][key]):
-            raise ValueError(f"{cls.__name__}.{key} is a {type(value).__name__}")
-    try:
-        return cls(**data)
-    except TypeError as error:
-        raise ValueError(str(error)) from None
-
-
-def _known(cls: type, data: Any) -> dict[str, Any]:
-    """The fields that this version knows; what a later version added is dropped."""
-    if not isinstance(data, Mapping):
-        raise ValueError(f"{cls.__name__} is a {type(data).__name__}, not an object")
-    return {key: data[key] for key in _HINTS[cls] if key in data}
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    if type(value) is hint:
-        return True
-    origin = get_origin(hint)
-    if origin is Literal:
-        return value in get_args(hint)
-    if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in get_args(hint))
-    if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, origin or hint)
-
-
-def _list(data: Mapping[str, Any], key: str) -> list[Any]:
-    items = data.get(key, [])
-    if not isinstance(items, list):
-        raise ValueError(f"{key} is a {type(items).__name__}, not a list")
-    return items
-
-
-def _pair(data: Any) -> tuple[str, str]:
-    if not (isinstance(data, list) and len(data) == 2):
-        raise ValueError("an entry of checked is not a pair")
-    return str(data[0]), str(data[1])

@@ -251,3 +251,17 @@ def test_a_patch_and_what_torch_says_read_back_and_older_files_have_neither(run:
     (old,) = read_junit(tmp_path / "old.xml").results
     assert old.readiness is not None
     assert [(one.patch, one.torch_says) for one in old.readiness.findings] == [("", "")]
+
+
+def test_a_note_of_an_earlier_version_is_read(run: Run, tmp_path: Path) -> None:
+    """It was called info there."""
+    first = next(result for result in run.results if result.readiness and result.readiness.findings)
+    assert first.readiness is not None
+    note = replace(first.readiness.findings[0], severity="note")
+    record = replace(first.readiness, findings=(note,))
+    write_junit(Run((replace(first, readiness=record),)), tmp_path / "junit.xml")
+    text = (tmp_path / "junit.xml").read_text(encoding="utf-8")
+    assert "'severity':'note'" in text
+    (tmp_path / "junit.xml").write_text(text.replace("'severity':'note'", "'severity':'info'"), encoding="utf-8")
+    (read,) = read_junit(tmp_path / "junit.xml").results
+    assert read.readiness == record

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.report.shard import Shard
+from pytest_exportready.report.typed_json import built
+
+T = TypeVar("T")
 
 LEG_LIMIT = 256
 """A matrix of GitHub Actions has no more jobs."""
@@ -135,37 +138,20 @@ def _json(path: Path) -> Any:
         raise PlanError(f"{path}: cannot be read: {error}") from None
 
 
-def _built(cls: Any, entry: Any, where: str) -> Any:
-    """An instance, every value of the type that its field says."""
-    if not isinstance(entry, dict):
-        raise PlanError(f"{where}: accepted is {{{_keys(cls)}}}")
+def _built(cls: type[T], entry: Any, where: str) -> T:
+    """An instance without negative numbers and, but for ``times``, without empty values."""
     try:
-        made = cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
-    except TypeError as error:
-        raise PlanError(f"{where}: {str(error).partition(' ')[2]}. Accepted are {_keys(cls)}") from None
-    for problem in _problems(made):
-        raise PlanError(f"{where}: {problem}")
-    return made
-
-
-def _problems(made: Any) -> Iterator[str]:
-    for field in fields(made):
-        value = getattr(made, field.name)
-        if field.name == "labels":
-            if not isinstance(value, tuple) or not value or not all(isinstance(label, str) for label in value):
-                yield "labels: accepted is a list of text"
-        elif field.type == "str":
-            if not isinstance(value, str) or not (value or field.name == "times"):
-                yield f"{field.name}: accepted is text"
-        elif field.type == "int" and (type(value) is not int or value < 0):
-            yield f"{field.name}: accepted is a whole number, 0 at the least"
-        elif field.type == "float" and not (type(value) in (int, float) and 0 <= value < inf):
-            yield f"{field.name}: accepted is a number, 0 at the least"
-    if isinstance(made, Leg):
-        try:
+        made = built(cls, entry)
+        if isinstance(made, Leg):
             Shard.parse(made.shard)
-        except ValueError as error:
-            yield f"shard: {error}"
+    except ValueError as error:
+        raise PlanError(f"{where}: {error}") from None
+    for name, given in vars(made).items():
+        if isinstance(given, (int, float)) and not 0 <= given < inf:
+            raise PlanError(f"{where}: {name}: accepted is a number, 0 at the least")
+        if given in ("", ()) and name != "times":
+            raise PlanError(f"{where}: {name}: is empty")
+    return made
 
 
 def _keys(cls: Any) -> str:

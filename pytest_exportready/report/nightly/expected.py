@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,13 @@ from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.report import truncate
 from pytest_exportready.report.cause import Cause
 from pytest_exportready.report.nightly.observation import Cell
+from pytest_exportready.report.typed_json import Misfit, built
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib  # which pytest needs there itself
 
-_NEEDED = ("test", "reason", "owner", "expires")
-_OPTIONAL = ("leg", "code")
 _SHAPE = 'test = "...", reason = "...", owner = "...", expires = 2027-01-31'
 
 
@@ -83,21 +82,15 @@ def read_expected(path: Path) -> tuple[Expectation, ...]:
 
 
 def _entry(where: str, entry: Any) -> Expectation:
-    if not isinstance(entry, dict):
-        raise ExpectationError(f"{where}: is no table", f"[[expected]] {_SHAPE}")
-    missing = [key for key in _NEEDED if key not in entry]
-    unknown = [truncate.line(key, 80) for key in entry if key not in (*_NEEDED, *_OPTIONAL)]
-    if missing or unknown:
-        told = [*(f"lacks {key}" for key in missing), *(f"has {key}, which is no key" for key in unknown)]
-        raise ExpectationError(f"{where}: {', '.join(told)}", _SHAPE)
-    texts = {key: entry[key] for key in entry if key != "expires"}
-    empty = [key for key, value in texts.items() if not isinstance(value, str) or not value.strip()]
+    try:
+        made = built(Expectation, entry)
+    except Misfit as error:
+        raise ExpectationError(f"{where}: {error}", f"[[expected]] {_SHAPE}") from None
+    texts = {name: given for name, given in vars(made).items() if name != "expires"}
+    empty = [name for name in entry if name in texts and not texts[name].strip()]
     if empty:
-        raise ExpectationError(f"{where}: {', '.join(empty)}: a text is needed", f'{empty[0]} = "..."')
-    expires = entry["expires"]
-    if not isinstance(expires, date) or isinstance(expires, datetime):
-        raise ExpectationError(f"{where}: expires is no date", "expires = 2027-01-31, without quotes")
-    return Expectation(**{key: truncate.line(value, 1_000) for key, value in texts.items()}, expires=expires)
+        raise ExpectationError(f"{where}: {', '.join(empty)}: is empty", f'{empty[0]} = "..."')
+    return Expectation(**{name: truncate.line(text, 1_000) for name, text in texts.items()}, expires=made.expires)
 
 
 def _like(pattern: str, text: str) -> bool:

@@ -41,13 +41,16 @@ def test_an_empty_file_expects_nothing(file: Path) -> None:
         ("[[expected]", "not TOML"),
         ("expect = 1", "something else than"),
         ("expected = 1", "something else than"),
-        ("expected = [1]", "entry 1: is no table"),
+        ("expected = [1]", "entry 1: is a int. Accepted are test, reason, owner, expires"),
         ('[[expected]]\ntest = "x"', "entry 1: lacks reason, lacks owner, lacks expires"),
         (f"[[expected]]\n{ENTRY}until = 1", "has until, which is no key"),
-        (f"[[expected]]\n{ENTRY}".replace('"ana"', '" "'), "owner: a text is needed"),
-        (f"[[expected]]\n{ENTRY}".replace('"ana"', "7"), "owner: a text is needed"),
-        (f"[[expected]]\n{ENTRY}".replace("2026-11-30", '"soon"'), "expires is no date"),
-        (f"[[expected]]\n{ENTRY}".replace("2026-11-30", "2026-11-30T00:00:00"), "expires is no date"),
+        (f"[[expected]]\n{ENTRY}".replace('"ana"', '" "'), "owner: is empty"),
+        (f"[[expected]]\n{ENTRY}".replace('"ana"', "7"), "owner: accepted is text, not a int"),
+        (f"[[expected]]\n{ENTRY}".replace("2026-11-30", '"soon"'), "expires: accepted is a date"),
+        (
+            f"[[expected]]\n{ENTRY}".replace("2026-11-30", "2026-11-30T00:00:00"),
+            "expires: accepted is a date",
+        ),
     ],
 )
 def test_a_malformed_file_is_told_with_its_entry(file: Path, text: str, told: str) -> None:

@@ -38,7 +38,6 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.execution.pytree import flatten
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.program.autocast import enabled_regions
 from pytest_exportready.analysis.source.bytecode import attributes_read, reached_from_forward
 from pytest_exportready.case.finding import Finding, Rule
@@ -50,7 +49,7 @@ RULE = Rule("ER141", "autocast_regions_fit")
 def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Finding]:
     used = {tensor.device.type for tensor in _tensors(program, subject)}
     target = torch.device(subject.target_device).type if subject.target_device else ""
-    modules = dict(unwrap(subject.model)[0].named_modules())
+    modules = dict(subject.module.named_modules())
     for region in dict.fromkeys(enabled_regions(program)):
         dtype = str(region.dtype).removeprefix("torch.")
         what = f'`torch.autocast("{region.device_type}", {dtype})` in `forward`'
@@ -70,7 +69,7 @@ def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Find
 
 def _tensors(program: ExportedProgram, subject: Subject) -> Iterator[torch.Tensor]:
     yield from program.state_dict.values()
-    yield from (leaf for leaf in flatten((subject.args, subject.kwargs))[0] if isinstance(leaf, torch.Tensor))
+    yield from (leaf for leaf in flatten(subject.call)[0] if isinstance(leaf, torch.Tensor))
 
 
 def _names_device(module: nn.Module, device_type: str) -> bool:

@@ -42,7 +42,6 @@ from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.module.nonfinite import not_finite
 from pytest_exportready.analysis.module.sync_batchnorm import without_sync
 from pytest_exportready.analysis.module.tensor_values import all_equal_to, readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.hooks import forward_hooks
 from pytest_exportready.analysis.torch_internals.modules import is_batchnorm, is_norm, plain_attributes
 from pytest_exportready.case.finding import Finding, Rule
@@ -60,7 +59,7 @@ _RECOMPUTE = "`torch.optim.swa_utils.update_bn(loader, model)` and `model.eval()
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     norms = {name: m for name, m in model.named_modules() if is_norm(m)}
     tracking = {name: m for name, m in norms.items() if m.running_mean is not None or m.running_var is not None}
     batchwise = [name for name, m in norms.items() if name not in tracking and is_batchnorm(m)]
@@ -129,7 +128,7 @@ def _idle(subject: Subject, norms: Mapping[str, Norm]) -> list[str]:
     called: set[nn.Module] = set()
     handles = [norm.register_forward_pre_hook(lambda norm, _: called.add(norm)) for norm in norms.values()]
     try:
-        EagerReference(subject.model).output((subject.args, subject.kwargs))
+        EagerReference(subject.model).output(subject.call)
     except Exception:
         return []
     finally:

@@ -54,7 +54,6 @@ from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.module.plain_tensor_attributes import loose_tensors
 from pytest_exportready.analysis.module.snapshot import preserved
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.source.bytecode import (
     attributes_read,
     attributes_written,
@@ -70,7 +69,7 @@ _FILLS = frozenset({"append", "setdefault", "update", "extend", "__setitem__"})
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     if subject.allow_mutation:
         return
     for name in dict.fromkeys(entry.attribute for entry in loose_tensors(model)):
@@ -102,7 +101,7 @@ def _stores(code: Any) -> bool:
 
 
 def _stale(model: nn.Module, owner: nn.Module, attribute: str, subject: Subject) -> bool:
-    call = (subject.args, subject.kwargs)
+    call = subject.call
     outputs = []
     try:
         for emptied in (False, True):

@@ -35,7 +35,6 @@ from torch import nn
 from pytest_exportready.analysis.module.lora import explained_by_merging
 from pytest_exportready.analysis.module.snapshot import equal_bits
 from pytest_exportready.analysis.module.tensor_values import readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks._check import Check, Subject
@@ -49,7 +48,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     saved = subject.checkpoint
     if saved is None:
         return
-    model = unwrap(subject.model)[0]
+    model = subject.module
     parameters = dict(model.named_parameters(remove_duplicate=False))
     known = {id(parameters[name]) for name in parameters if name in saved}
     missing = [name for name, p in parameters.items() if id(p) not in known and not p.is_meta]

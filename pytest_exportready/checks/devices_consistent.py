@@ -47,7 +47,6 @@ from torch import nn
 
 from pytest_exportready.analysis.execution.detectors.hardcoded_devices import is_at
 from pytest_exportready.analysis.module.plain_tensor_attributes import LooseTensor, loose_tensors
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.tensors import is_fake
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few, subject_of
@@ -59,7 +58,7 @@ _PLAIN = "plain tensor attributes, which are neither parameters nor buffers"
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     loose = loose_tensors(model)
     yield from _without_values(state, loose, subject.checkpoint)

@@ -34,7 +34,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.execution.detectors.hardcoded_devices import Stranger, home, is_at, strangers
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
 
@@ -42,7 +41,7 @@ RULE = Rule("ER210", "devices_follow_inputs")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     if subject.target_device is None or is_at(home(model), torch.device(subject.target_device)):
         return
     try:

@@ -39,7 +39,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.tensor_values import readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks._check import Check, Subject
@@ -51,7 +50,7 @@ EXACT_UP_TO = {torch.float16: 2048, torch.bfloat16: 256}
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    halves = {n: b for n, b in unwrap(subject.model)[0].named_buffers() if b.dtype in EXACT_UP_TO and readable(b)}
+    halves = {n: b for n, b in subject.module.named_buffers() if b.dtype in EXACT_UP_TO and readable(b)}
     lost = [name for name, buffer in halves.items() if _lost_count(buffer)]
     if lost:
         limit = EXACT_UP_TO[halves[lost[0]].dtype]

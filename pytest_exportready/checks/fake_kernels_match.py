@@ -76,7 +76,7 @@ def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Find
             found.append((node, difference))
 
     with suppress(Exception):  # stage parity reports that it does not run; here counts what came before
-        RunningProgram(program).watched((subject.args, subject.kwargs), see)
+        RunningProgram(program).watched(subject.call, see)
     for node, difference in found:
         file, line = source(node)
         severity: Severity = "error" if is_users_operator(node) else "warning"

@@ -41,7 +41,6 @@ import torch
 from torch import nn
 from torch.amp import GradScaler
 
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes, scaler_states
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
@@ -68,7 +67,7 @@ def scalers(subject: Subject) -> dict[str, GradScaler | Mapping[str, Any]]:
     found: dict[str, GradScaler | Mapping[str, Any]] = {}
     if isinstance(stated, (GradScaler, Mapping)):
         found["scaler"] = stated
-    for prefix, module in unwrap(subject.model)[0].named_modules():
+    for prefix, module in subject.module.named_modules():
         for name, value in plain_attributes(module).items():
             if isinstance(value, GradScaler) and all(value is not known for known in found.values()):
                 found[f"{prefix}.{name}".removeprefix(".")] = value

@@ -36,19 +36,19 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.execution.detectors.hook_effects import HookEffect, hook_effects
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
 from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER311", "hooks_change_nothing")
 
-_REMOVE = "Call `remove()` on the handle that registering returned before exporting"
+_REMOVE = "Call `remove()` on the handle that registering returned."
+_REMOVE_OR_MOVE = "Call `remove()` on the handle that registering returned, or move the computation into `forward`."
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
     try:
-        effects = hook_effects(unwrap(subject.model)[0], (subject.args, subject.kwargs))
+        effects = hook_effects(subject.module, subject.call)
     except Exception:
         return  # stage eager reports why it does not run
     for effect in effects:
@@ -62,12 +62,12 @@ def _judge(effect: HookEffect) -> Iterator[Finding]:
         yield RULE.note(effect.names[0], f"{hook} changes tensors; the model's class registers it.", **place)
     elif effect.changes:
         message = f"{hook} changes tensors, and becomes part of the program."
-        yield RULE.error(effect.names[0], message, f"{_REMOVE}, or move the computation into `forward`.", **place)
+        yield RULE.error(effect.names[0], message, _REMOVE_OR_MOVE, **place)
     elif effect.keeps and effect.serves:
         yield RULE.note(effect.names[0], f"{hook} keeps tensors that `forward` uses later.", **place)
     elif effect.keeps:
         message = f"{hook} keeps tensors of the call. `torch.export` leaves FakeTensors there, which have no values."
-        yield RULE.error(effect.names[0], message, f"{_REMOVE}.", **place)
+        yield RULE.error(effect.names[0], message, _REMOVE, **place)
 
 
 def _double(_: nn.Module, __: Any, output: torch.Tensor) -> torch.Tensor:

@@ -48,7 +48,6 @@ from torch import nn
 from torch.amp import GradScaler
 from torch.export import ExportedProgram
 
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.program.nodes import operator_name, owner, source
 from pytest_exportready.analysis.program.scalar_factors import factors
 from pytest_exportready.case.finding import Finding, Rule
@@ -78,7 +77,7 @@ def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Find
 
 
 def _scales(subject: Subject) -> Iterator[tuple[str, float]]:
-    for where, scaler in {**scalers(subject), **_in_files(unwrap(subject.model)[0])}.items():
+    for where, scaler in {**scalers(subject), **_in_files(subject.module)}.items():
         if isinstance(scaler, Mapping):
             scale = scaler.get("scale")
         else:

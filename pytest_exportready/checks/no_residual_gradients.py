@@ -28,7 +28,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.tensor_values import all_finite
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks._check import Check, Subject
@@ -53,13 +52,13 @@ def inspect(subject: Subject) -> Iterator[Finding]:
 
 def remedy(subject: Subject) -> list[str]:
     left = _gradients(subject)
-    for parameter in unwrap(subject.model)[0].parameters():
+    for parameter in subject.module.parameters():
         parameter.grad = None
     return [f"Set the gradients of {counted(len(left), 'parameter')} to None."] if left else []
 
 
 def _gradients(subject: Subject) -> dict[str, torch.Tensor]:
-    named = unwrap(subject.model)[0].named_parameters()
+    named = subject.module.named_parameters()
     return {name: p.grad for name, p in named if p.grad is not None}
 
 

@@ -34,7 +34,6 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.execution.detectors.train_eval_difference import mode_shows
 from pytest_exportready.analysis.module.mode_sensitivity import mode_sensitive
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.program.nodes import calls, declares, is_users_operator, operator_name, owners, source
 from pytest_exportready.analysis.program.training_flags import FLAGS, training_flag
 from pytest_exportready.case.finding import Finding, Rule
@@ -46,13 +45,13 @@ _FIX = "Call `model.eval()` before exporting."
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     training = {name: module for name, module in model.named_modules() if module.training}
     sensitive = {name: module for name, module in training.items() if mode_sensitive(module)}
     if not training:
         return
     known = any(type(module).forward.__module__.startswith("torch.") for module in sensitive.values())
-    shows = True if known else mode_shows(model, (subject.args, subject.kwargs))
+    shows = True if known else mode_shows(model, subject.call)
     if sensitive:
         children_first = sorted(sensitive, key=lambda name: not name)
         named = few(f"{name or '(root)'} ({type(sensitive[name]).__name__})" for name in children_first)

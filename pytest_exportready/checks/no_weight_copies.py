@@ -11,10 +11,10 @@ Example:
         def __init__(self):
             super().__init__()
             self.w = nn.Parameter(torch.randn(4, 4))
-            self.w16 = self.w.detach().half()
+            self.copy = self.w.detach().clone()
 
         def forward(self, x):
-            return x @ self.w16.float()
+            return x @ self.copy
 
     export_ready_check(Net(), (torch.ones(2, 4),))
 
@@ -25,7 +25,7 @@ Instead:
             self.w = nn.Parameter(torch.randn(4, 4))
 
         def forward(self, x):
-            return x @ self.w.half().float()
+            return x @ self.w
 
     export_ready_check(Net(), (torch.ones(2, 4),))
 
@@ -46,7 +46,6 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.program.unused_state import unread_state
 from pytest_exportready.analysis.program.weight_copies import copied_weights, same_numbers
 from pytest_exportready.case.finding import Finding, Rule
@@ -71,7 +70,7 @@ def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Find
 
 def _place(subject: Subject, constant: str, value: torch.Tensor) -> str:
     """Return where the module keeps the constant, or its name in the program."""
-    kept = unregistered_tensors(unwrap(subject.model)[0], functions=True)
+    kept = unregistered_tensors(subject.module, functions=True)
     same = (place for place, tensor in kept if tensor.dtype == value.dtype and same_numbers(value, tensor.detach()))
     return next(same, constant)
 

@@ -31,7 +31,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks._check import Check, Subject
@@ -44,7 +43,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     if not isinstance(optimizer, torch.optim.Optimizer):
         return
     held = {id(p): p for group in optimizer.param_groups for p in group["params"]}
-    named = {name: p for name, p in unwrap(subject.model)[0].named_parameters() if p.requires_grad}
+    named = {name: p for name, p in subject.module.named_parameters() if p.requires_grad}
     own = {id(p) for p in named.values()}
     missed = {name: p for name, p in named.items() if id(p) not in held}
     others = [p for key, p in held.items() if key not in own]

@@ -28,7 +28,7 @@ RULE = Rule("ER318", "parameters_not_sharded")
 
 _GATHER = (
     "Load `get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))`, called on every rank, into a "
-    "plain module"
+    "plain module."
 )
 
 
@@ -38,17 +38,17 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     flat = [name for name, module in modules.items() if is_fsdp1(module)]
     if flat:
         message = f"FullyShardedDataParallel shards and flattens the parameters of {few(flat)}."
-        yield RULE.error(flat[0], message, f"{_GATHER}.")
+        yield RULE.error(flat[0], message, _GATHER)
     elif parts:
         placements = ", ".join(dict.fromkeys(parts.values()))
         yield RULE.error(
             next(iter(parts)),
             f"{subject_of(len(parts), 'tensor')} sharded (DTensor, {placements}): {few(parts, 6)}.",
-            f"{_GATHER}, or call `prepare_for_export(model)` on every rank.",
+            "Call `prepare_for_export(model)` on every rank, or load the full state dict into a plain module.",
         )
     elif modules:
         message = f"`fully_shard` is applied to {few(modules)}. The next `reshard()` frees the program's weights."
-        yield RULE.error(next(iter(modules)), message, f"{_GATHER}.")
+        yield RULE.error(next(iter(modules)), message, _GATHER)
 
 
 def _sharded() -> Subject:

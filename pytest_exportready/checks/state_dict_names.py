@@ -34,7 +34,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.hooks import describe, is_torchs
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.hooks import state_dict_hooks
 from pytest_exportready.analysis.torch_internals.modules import is_persistent
 from pytest_exportready.case.finding import Finding, Rule
@@ -45,7 +44,7 @@ RULE = Rule("ER317", "state_dict_names")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     hooks = [
         (name, place)
         for name, module in model.named_modules()

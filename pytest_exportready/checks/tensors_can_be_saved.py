@@ -40,7 +40,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.plain_tensor_attributes import loose_tensors
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
 from pytest_exportready.checks._check import Check, Subject
@@ -56,7 +55,7 @@ FIXES = {
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     tensors |= {entry.name: entry.tensor for entry in loose_tensors(model) if not entry.handled}
     kinds = {name: kind for name, tensor in tensors.items() if (kind := _kind(tensor))}

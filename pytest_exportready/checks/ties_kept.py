@@ -49,7 +49,6 @@ from torch import nn
 
 from pytest_exportready.analysis.module.snapshot import equal_bits
 from pytest_exportready.analysis.module.tensor_values import readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
 
@@ -57,7 +56,7 @@ RULE = Rule("ER315", "ties_kept")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     for prefix, module in model.named_modules():
         for one, other in _declared(module):
             a, b = _parameter(module, one), _parameter(module, other)

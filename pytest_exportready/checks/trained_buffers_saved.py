@@ -47,7 +47,6 @@ from pytest_exportready.analysis.execution.call import run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.module.snapshot import equal_bits, preserved
 from pytest_exportready.analysis.module.tensor_values import readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.source.bytecode import attributes_read, attributes_written, reached_from_forward
 from pytest_exportready.analysis.torch_internals.modules import is_persistent
 from pytest_exportready.case.finding import Finding, Rule
@@ -58,7 +57,7 @@ RULE = Rule("ER314", "trained_buffers_saved")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     names = [name for name in _not_saved(model) if name not in (subject.checkpoint or {})]
     if not names:
         return
@@ -92,7 +91,7 @@ def _written(model: nn.Module, names: list[str], subject: Subject, *, training: 
     before = {name: model.get_buffer(name).detach().clone() for name in names}
     try:
         with preserved(model), global_state_kept():
-            run(model.train(training), [(subject.args, subject.kwargs)])
+            run(model.train(training), [subject.call])
             return {name for name in names if not equal_bits(before[name], model.get_buffer(name).detach())}
     except Exception:
         return set()  # forward does not run in training mode on these inputs

@@ -31,7 +31,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.nonfinite import not_finite
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.modules import is_norm
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few, subject_of
@@ -41,7 +40,7 @@ RULE = Rule("ER310", "values_finite")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     statistics = {id(b) for m in model.modules() if is_norm(m) for _, b in m.named_buffers(recurse=False)}
     buffers = {name: buffer for name, buffer in model.named_buffers() if id(buffer) not in statistics}
     state = {**dict(model.named_parameters()), **buffers}

@@ -43,7 +43,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.parameter_views import KeptView, kept_views
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
 
@@ -51,7 +50,7 @@ RULE = Rule("ER316", "weights_read_directly")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    for view in kept_views(unwrap(subject.model)[0]):
+    for view in kept_views(subject.module):
         yield RULE.error(
             view.place,
             f"`forward` reads a view of `{view.weight}` that {_consequence(view)}",

@@ -106,11 +106,14 @@ class Rule:
     name: str
     doc: str = ""
 
+    def report(self, severity: Severity, where: str, message: str, fix: str = "", **place: Any) -> Finding:
+        return Finding(self.code, self.name, severity, where, message, fix, **place)
+
     def error(self, where: str, message: str, fix: str, **place: Any) -> Finding:
-        return Finding(self.code, self.name, "error", where, message, fix, **place)
+        return self.report("error", where, message, fix, **place)
 
     def warning(self, where: str, message: str, fix: str, **place: Any) -> Finding:
-        return Finding(self.code, self.name, "warning", where, message, fix, **place)
+        return self.report("warning", where, message, fix, **place)
 
     def note(self, where: str, message: str, fix: str = "", **place: Any) -> Finding:
-        return Finding(self.code, self.name, "note", where, message, fix, **place)
+        return self.report("note", where, message, fix, **place)

@@ -12,5 +12,5 @@ from pytest_exportready.discover import discover
 
 @cache
 def all_checks() -> dict[str, Check]:
-    """Return every check by name, each behind those that it requires."""
+    """Return every check by name, each after those that it requires."""
     return by_requirement(discover(sys.modules[__name__], "CHECK", Check))

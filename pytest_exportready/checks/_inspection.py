@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class ChecksCrashed(Exception):
-    """Raised after all checks ran; the message says which of them raised what."""
+    """Some checks raised an exception; the others ran. The message names each check and its exception."""
 
 
 def by_requirement(checks: Mapping[str, Check]) -> dict[str, Check]:
-    """Return ``checks``, each behind those that it requires."""
+    """Return ``checks``, each after those that it requires."""
     waiting = dict(checks)
     ordered: dict[str, Check] = {}
     while waiting:
@@ -29,10 +29,10 @@ def by_requirement(checks: Mapping[str, Check]) -> dict[str, Check]:
 
 
 def inspect_module(checks: Mapping[str, Check], subject: Subject) -> Iterator[Finding | Inspected]:
-    """Yield the findings of each check, then which ran. A check is left out if one that it requires failed.
+    """Yield the findings of each check, then which ran. A check is skipped if one that it requires failed.
 
     Raises:
-        ChecksCrashed: a check raised something; the others ran.
+        ChecksCrashed: After all checks ran, if any raised an exception.
     """
     checked: list[tuple[str, str]] = []
     failed: set[str] = set()
@@ -46,7 +46,7 @@ def inspect_module(checks: Mapping[str, Check], subject: Subject) -> Iterator[Fi
         try:
             found = list(check.inspect(subject))
         except Exception as error:
-            crashes.append(f"the check {name} itself failed: {exception_text(error)}")
+            crashes.append(f"check {name} raised {exception_text(error)}")
             failed.add(name)
             continue
         checked.append((check.rule.code, name))
@@ -61,7 +61,7 @@ def inspect_module(checks: Mapping[str, Check], subject: Subject) -> Iterator[Fi
 def inspect_program(
     checks: Mapping[str, Check], program: ExportedProgram, subject: Subject, failed: frozenset[str]
 ) -> Iterator[Finding | Inspected]:
-    """Yield what the checks find in ``program``, except those that require a check in ``failed``."""
+    """Yield the findings of the checks in ``program``, except those that require a check in ``failed``."""
     for check in checks.values():
         if check.inspect_program is not None and not failed.intersection(check.requires):
             yield Inspected(((check.rule.code, check.rule.name),))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pytest_exportready.checks import all_checks
 from pytest_exportready.checks._check import Subject
 
-_FIRST = "ddp_hooks_emptied"  # it removes the wrappers: the others look at the module inside
+_FIRST = "ddp_hooks_emptied"  # it removes the wrappers; the others look at the module inside
 
 
 def apply_remedies(subject: Subject) -> list[str]:
-    """Run every check's remedy on ``subject`` in place; return what was done, a line each.
+    """Run the remedy of every check on ``subject`` in place; return what was changed, a sentence each.
 
     A remedy does not change what the model computes in eval mode.
     """

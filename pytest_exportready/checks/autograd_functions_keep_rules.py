@@ -1,12 +1,48 @@
-"""The ``torch.autograd.Function`` classes that forward uses keep the rules of a backward.
+"""The `torch.autograd.Function` classes that `forward` uses are written so that their backward can be traced.
 
-Read in their source: no ``.data``, no ``.detach()`` of saved tensors, no numpy; tensors go through
-``ctx.save_for_backward`` and not into attributes of ``ctx``; an input that forward writes is named in
-``ctx.mark_dirty``. A warning where the program will be trained on (``trainable=True``), for there the function has to
-become an operator whose backward is traced; else only worth knowing: a program for inference has no backward.
+Why it matters:
+    To train an exported program, such a function must become an operator whose backward is traced.
+    `.data`, `.detach()` of saved tensors, NumPy, tensors in attributes of `ctx`, and inputs that are modified
+    without `ctx.mark_dirty` make that backward wrong or impossible.
 
-Bad:  ``ctx.x = x`` in ``forward``, ``2 * ctx.x.data * grad`` in ``backward``
-Good: ``ctx.save_for_backward(x)``, ``(x,) = ctx.saved_tensors`` and ``2 * x * grad``
+Example:
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.x = x
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * ctx.x * grad
+
+    class Net(nn.Module):
+        def forward(self, x):
+            return Square.apply(x)
+
+    assert_autograd_functions_keep_rules(Net())
+
+Instead:
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return 2 * x * grad
+
+    class Net(nn.Module):
+        def forward(self, x):
+            return Square.apply(x)
+
+    assert_autograd_functions_keep_rules(Net())
+
+Severity:
+    warning: the program will be trained (`trainable=True`).
+    note: otherwise; a program for inference has no backward.
 """
 
 from __future__ import annotations
@@ -27,16 +63,16 @@ RULE = Rule("ER160", "autograd_functions_keep_rules")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    tell = RULE.warning if subject.trainable else RULE.note
     for function, module in autograd_functions(subject.model).items():
         found = breaches(function)
         if found:
             file, line, _ = found[0]
-            yield tell(
+            yield RULE.report(
+                "warning" if subject.trainable else "note",
                 f"{function.__name__} in {module}" if module else function.__name__,
-                few(f"{words} (line {at})" for _, at, words in found),
-                "(x,) = ctx.saved_tensors after ctx.save_for_backward(x), torch operators only, ctx.mark_dirty(x) for "
-                "an input that is written",
+                f"The backward cannot be traced correctly: {few(f'{words} (line {at})' for _, at, words in found)}.",
+                "Use `ctx.save_for_backward(x)` and `(x,) = ctx.saved_tensors`, torch operators only, and "
+                "`ctx.mark_dirty(x)` for an input that is modified.",
                 file=file,
                 line=line,
             )

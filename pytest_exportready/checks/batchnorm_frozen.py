@@ -1,19 +1,32 @@
-"""Every BatchNorm normalises with statistics that training has left in it.
+"""Every BatchNorm is in eval mode and has finite running statistics from training.
 
-In training mode a BatchNorm normalises with the statistics of the batch at hand, so a row depends on the
-rest of its batch, and moves its running statistics in every call. ``torch.export`` keeps both, silently. In
-eval mode it uses ``running_mean`` and ``running_var``: where these are not finite, or still as initialised
-(0 and 1) although the model was trained, the export is clean and the numbers are not those of training.
-``AveragedModel`` averages parameters only unless ``use_buffers=True``: its statistics are then a copy of the training
-model's, which are not those of the averaged weights; a count of batches equal to ``n_averaged`` gives the copy away,
-``update_bn`` leaves the number of its own batches. Never-updated statistics are an error
-where something shows that the model was trained (another norm's count, the averaged model's count, an
-optimizer state, a bias that is no constant any more), a warning otherwise; a norm that forward does not call (a head
-of another task) is only mentioned. SyncBatchNorm and
-``momentum=None`` are ordinary in eval mode; ``track_running_stats=False`` has no statistics at all.
+Why it matters:
+    In training mode each row depends on the rest of its batch, and torch.export records that silently. With
+    initial statistics (mean 0, variance 1) the export succeeds, and the numbers are not those of training.
+    `AveragedModel` averages parameters only: without `use_buffers=True` its statistics are copied from the
+    model.
 
-Bad:  ``ema = AveragedModel(net); ...; export(ema.eval())``
-Good: ``ema = AveragedModel(net, use_buffers=True)``, or ``update_bn(loader, ema)`` before the export
+Example:
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    net(torch.randn(8, 4))
+    ema = torch.optim.swa_utils.AveragedModel(net)
+    ema.update_parameters(net)
+    export_ready_check(ema.eval(), (torch.randn(2, 4),))
+
+Instead:
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    net(torch.randn(8, 4))
+    ema = torch.optim.swa_utils.AveragedModel(net, use_buffers=True)
+    ema.update_parameters(net)
+    export_ready_check(ema.eval(), (torch.randn(2, 4),))
+
+Severity:
+    error: training mode; statistics that are not finite, not of the averaged weights, or never updated.
+    warning: initial statistics of a model that may be untrained; `track_running_stats=False`.
+    note: initial statistics of a norm that `forward` does not call.
+
+Not reported:
+    `momentum=None` and SyncBatchNorm in eval mode.
 """
 
 from __future__ import annotations
@@ -29,11 +42,10 @@ from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.module.nonfinite import not_finite
 from pytest_exportready.analysis.module.sync_batchnorm import without_sync
 from pytest_exportready.analysis.module.tensor_values import all_equal_to, readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.hooks import forward_hooks
 from pytest_exportready.analysis.torch_internals.modules import is_batchnorm, is_norm, plain_attributes
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.case.wording import counted, few
+from pytest_exportready.case.wording import counted, few, subject_of
 from pytest_exportready.checks._check import Check, Subject
 
 if TYPE_CHECKING:
@@ -43,11 +55,11 @@ RULE = Rule("ER302", "batchnorm_frozen")
 
 _SETTINGS = plain_attributes(nn.SyncBatchNorm(1)).keys()
 
-RETRAIN_STATISTICS = "torch.optim.swa_utils.update_bn(loader, model), then model.eval()"
+_RECOMPUTE = "`torch.optim.swa_utils.update_bn(loader, model)` and `model.eval()`."
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     norms = {name: m for name, m in model.named_modules() if is_norm(m)}
     tracking = {name: m for name, m in norms.items() if m.running_mean is not None or m.running_var is not None}
     batchwise = [name for name, m in norms.items() if name not in tracking and is_batchnorm(m)]
@@ -56,30 +68,30 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     if left:
         yield RULE.error(
             left[0],
-            f"{counted(len(left), 'norm')} in training mode: {few(left)}. Rows depend on their whole batch.",
-            "model.eval() before the export",
+            f"{subject_of(len(left), 'norm')} in training mode: {few(left)}. Each row depends on its whole batch.",
+            "Call `model.eval()` before exporting.",
         )
     broken = _broken(tracking)
     if broken:
         yield RULE.error(
             broken[0],
-            f"running statistics of {counted(len(broken), 'norm')} not finite, or negative: {few(broken)}.",
-            f"reset_running_stats() on them, then {RETRAIN_STATISTICS}",
+            f"Running statistics of {counted(len(broken), 'norm')} are not finite, or negative: {few(broken)}.",
+            f"Call `reset_running_stats()` on each, then {_RECOMPUTE}",
         )
     yield from _judge_untouched(subject, model, tracking)
     yield from _judge_copied(model)
     if batchwise:
         yield RULE.warning(
             batchwise[0],
-            f"track_running_stats=False in {counted(len(batchwise), 'norm')}: {few(batchwise)}. "
-            "As its author chose, each row depends on the rest of its batch, in eval mode too.",
-            "track_running_stats=True, or GroupNorm, if rows must not depend on each other",
+            f"{subject_of(len(batchwise), 'norm')} without running statistics: {few(batchwise)}. "
+            "Each row depends on its whole batch, in eval mode too.",
+            "Set `track_running_stats=True`, or use GroupNorm, if rows must not depend on each other.",
         )
 
 
 def _judge_untouched(subject: Subject, model: nn.Module, tracking: Mapping[str, Norm]) -> Iterator[Finding]:
     batches = _batches_seen(tracking)
-    untouched = [name for name, norm in tracking.items() if not batches[name] and _as_initialised(norm)]
+    untouched = [name for name, norm in tracking.items() if not batches[name] and _is_initial(norm)]
     if not untouched:
         return
     proof = _trained(model, batches, subject.training_state)
@@ -90,33 +102,33 @@ def _judge_untouched(subject: Subject, model: nn.Module, tracking: Mapping[str, 
     if idle:
         yield RULE.note(
             idle[0],
-            f"running statistics of {counted(len(idle), 'norm')} never updated, and never used by forward on the "
-            f"example inputs: {few(idle)}.",
+            f"Running statistics of {counted(len(idle), 'norm')} are initial, and `forward` does not use them: "
+            f"{few(idle)}.",
         )
     if guilty:
         yield RULE.error(
             guilty[0],
-            f"running statistics of {counted(len(guilty), 'norm')} never updated (mean 0, variance 1): "
-            f"{few(guilty)}; yet {proof or 'its bias was trained'}.",
-            "AveragedModel(..., use_buffers=True)" + f", or {RETRAIN_STATISTICS}"
+            f"Running statistics of {counted(len(guilty), 'norm')} were never updated (mean 0, variance 1), but "
+            f"{proof or 'the bias was trained'}: {few(guilty)}.",
+            f"Use `AveragedModel(..., use_buffers=True)`, or call {_RECOMPUTE}"
             if any(isinstance(m, AveragedModel) for m in model.modules())
-            else RETRAIN_STATISTICS,
+            else f"Call {_RECOMPUTE}",
         )
     elif unknown:
         yield RULE.warning(
             unknown[0],
-            f"{counted(len(unknown), 'norm')} with running statistics as initialised: {few(unknown)}. "
+            f"Running statistics of {counted(len(unknown), 'norm')} have their initial values: {few(unknown)}. "
             "Nothing shows that this model was trained.",
-            RETRAIN_STATISTICS,
+            f"Call {_RECOMPUTE}",
         )
 
 
 def _idle(subject: Subject, norms: Mapping[str, Norm]) -> list[str]:
-    """Those of ``norms`` that forward does not call on the example inputs; none where it does not run."""
+    """Return which of ``norms`` forward does not call on the example inputs; none if it does not run."""
     called: set[nn.Module] = set()
     handles = [norm.register_forward_pre_hook(lambda norm, _: called.add(norm)) for norm in norms.values()]
     try:
-        EagerReference(subject.model).output((subject.args, subject.kwargs))
+        EagerReference(subject.model).output(subject.call)
     except Exception:
         return []
     finally:
@@ -135,20 +147,20 @@ def _judge_copied(model: nn.Module) -> Iterator[Finding]:
         if copied:
             yield RULE.error(
                 copied[0],
-                f"statistics of {counted(len(copied), 'norm')} are a copy of the training model's, not those of the "
-                f"averaged weights: {few(copied)} (num_batches_tracked and n_averaged are both {averaged}).",
-                f"AveragedModel(..., use_buffers=True), or {RETRAIN_STATISTICS}",
+                f"Running statistics of {counted(len(copied), 'norm')} are not those of the averaged weights: "
+                f"{few(copied)}. `num_batches_tracked` equals `n_averaged` ({averaged}): they are a copy.",
+                f"Use `AveragedModel(..., use_buffers=True)`, or call {_RECOMPUTE}",
             )
 
 
 def _trained(model: nn.Module, batches: Mapping[str, int], state: Mapping[str, Any]) -> str:
-    """What shows that the model was trained; empty when nothing does."""
+    """Return what shows that the model was trained; empty if nothing does."""
     for name, module in model.named_modules():
         if isinstance(module, AveragedModel) and (averaged := _count(module.n_averaged)):
-            return f"n_averaged is {averaged} in {name or 'the AveragedModel'}"
+            return f"`n_averaged` is {averaged} in {name or 'the AveragedModel'}"
     for name, seen in batches.items():
         if seen:
-            return f"{name} has seen {counted(seen, 'batch', 'batches')}"
+            return f"`{name}` has seen {counted(seen, 'batch', 'batches')}"
     steps = state.get("step")
     if isinstance(steps, (int, float)) and steps > 0:
         return f"training was at step {steps}"
@@ -158,7 +170,7 @@ def _trained(model: nn.Module, batches: Mapping[str, int], state: Mapping[str, A
 
 
 def _batches_seen(norms: Mapping[str, Norm]) -> dict[str, int]:
-    """How many batches each norm has seen; one transfer, however many there are."""
+    """Return how many batches each norm has seen, with one transfer from the device."""
     counts = {
         name: n.num_batches_tracked.detach()
         for name, n in norms.items()
@@ -169,23 +181,21 @@ def _batches_seen(norms: Mapping[str, Norm]) -> dict[str, int]:
     return {**dict.fromkeys(norms, 0), **dict(zip(counts, numbers, strict=True))}
 
 
-def _as_initialised(norm: Norm) -> bool:
+def _is_initial(norm: Norm) -> bool:
     if norm.running_mean is None or norm.running_var is None:
         return False
     return all_equal_to(norm.running_mean, 0) is True and all_equal_to(norm.running_var, 1) is True
 
 
 def _bias_moved(norm: Norm) -> bool:
-    """A bias that is not one constant was trained: initialisations draw weights at random, hardly ever
-    biases.
-    """
+    """Return whether the bias was trained: initializations draw weights at random, and set biases to a constant."""
     if norm.bias is None or not readable(norm.bias) or norm.bias.numel() < 2:
         return False
     return all_equal_to(norm.bias, norm.bias.detach().flatten()[0].item()) is False
 
 
 def _broken(norms: Mapping[str, Norm]) -> list[str]:
-    """Names of the norms whose statistics are not finite, or whose variance is negative."""
+    """Return the names of the norms whose statistics are not finite, or whose variance is negative."""
     means = {name: norm.running_mean for name, norm in norms.items() if norm.running_mean is not None}
     variances = {name: norm.running_var for name, norm in norms.items() if norm.running_var is not None}
     broken = {*not_finite(means), *not_finite(variances)}
@@ -202,7 +212,9 @@ def remedy(subject: Subject) -> list[str]:
     tracking = [(name, m) for name, m in norms if m.training and m.running_mean is not None]
     for _, norm in tracking:
         norm.eval()
-    actions = [f"eval() on {counted(len(tracking), 'norm')}: {few(n for n, _ in tracking)}"] if tracking else []
+    actions = (
+        [f"Called `eval()` on {counted(len(tracking), 'norm')}: {few(n for n, _ in tracking)}."] if tracking else []
+    )
     synced = [(name, m) for name, m in norms if name and isinstance(m, nn.SyncBatchNorm) and _plain(m)]
     for _, norm in synced:
         local = without_sync(norm)
@@ -210,12 +222,12 @@ def remedy(subject: Subject) -> list[str]:
             if module is norm:
                 subject.model.set_submodule(place, local)
     if synced:
-        actions.append(f"SyncBatchNorm to BatchNorm: {few(name for name, _ in synced)}")
+        actions.append(f"Replaced SyncBatchNorm with BatchNorm: {few(name for name, _ in synced)}.")
     return actions
 
 
 def _plain(norm: nn.Module) -> bool:
-    """Nothing of the user's hangs on it that another module would lose."""
+    """Return whether a BatchNorm in its place would lose nothing: no hooks, no attributes of the user."""
     return type(norm) is nn.SyncBatchNorm and not forward_hooks(norm) and not plain_attributes(norm).keys() - _SETTINGS
 
 

@@ -1,14 +1,43 @@
-"""What forward keeps in an attribute is what it would compute now.
+"""A tensor that `forward` caches in an attribute is the one that it would compute now.
 
-A cache that forward fills when it finds it empty (``if self.table is None: ...``) may hold what an earlier call made of
-older weights, of another input or in another mode. ``torch.export`` finds it filled and stores it as a constant: the
-program agrees with the module, and neither agrees with a fresh process that loads the same checkpoint. Each
-such attribute is emptied for one call on the example inputs: an answer that differs from the warm one shows a stale
-cache. Attributes that other methods set too are the user's choice, and a module that is meant to have state says so
-with ``allow_mutation=True``.
+Why it matters:
+    A cache (`if self.table is None: ...`) may have been filled with older weights, another input or in
+    another mode. torch.export stores it as a constant: the program agrees with the eager module, and neither
+    agrees with a new process that loads the same checkpoint. Each cache is emptied for one call, and the
+    outputs are compared.
 
-Bad:  ``if self.table is None: self.table = self.weight.exp().detach()``, filled before the last training step
-Good: ``model.table = None`` before the export, or a table that training does not change
+Example:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.table = nn.Parameter(torch.ones(2)), None
+
+        def forward(self, x):
+            if self.table is None:
+                self.table = self.weight.detach().exp()
+            return x * self.table
+
+    model = Net()
+    model(torch.ones(1, 2))
+    nn.init.zeros_(model.weight)
+    export_ready_check(model.eval(), (torch.ones(1, 2),))
+
+Instead:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+
+        def forward(self, x):
+            return x * self.weight.exp()
+
+    export_ready_check(Net().eval(), (torch.ones(1, 2),))
+
+Severity:
+    error: the output differs after the cache is emptied.
+
+Not reported:
+    Attributes that other methods assign too, and modules with `allow_mutation=True`.
 """
 
 from __future__ import annotations
@@ -25,7 +54,6 @@ from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.module.plain_tensor_attributes import loose_tensors
 from pytest_exportready.analysis.module.snapshot import preserved
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.source.bytecode import (
     attributes_read,
     attributes_written,
@@ -41,7 +69,7 @@ _FILLS = frozenset({"append", "setdefault", "update", "extend", "__setitem__"})
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     if subject.allow_mutation:
         return
     for name in dict.fromkeys(entry.attribute for entry in loose_tensors(model)):
@@ -52,9 +80,9 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         if _stale(model, owner, attribute, subject):
             yield RULE.error(
                 name,
-                "a cache that forward fills when it is empty holds something else than forward would put there now: "
-                "older weights or another input made it.",
-                f"model.{name} = {_empty(vars(owner)[attribute])!r} before the export, or do not keep it",
+                f"The cache `{attribute}` differs from what `forward` would compute now. "
+                "It was filled with older weights, another input or in another mode.",
+                f"Set `model.{name} = {_empty(vars(owner)[attribute])!r}` before exporting, or do not cache it.",
             )
 
 
@@ -73,18 +101,18 @@ def _stores(code: Any) -> bool:
 
 
 def _stale(model: nn.Module, owner: nn.Module, attribute: str, subject: Subject) -> bool:
-    call = (subject.args, subject.kwargs)
-    answers = []
+    call = subject.call
+    outputs = []
     try:
         for emptied in (False, True):
             with preserved(model), global_state_kept():
                 model.eval()
                 if emptied:
                     vars(owner)[attribute] = _empty(vars(owner)[attribute])
-                answers += run(model, [call])
+                outputs += run(model, [call])
     except Exception:
-        return False  # forward does not fill it: no cache
-    warm, fresh = answers
+        return False  # forward does not fill it, so it is not a cache
+    warm, fresh = outputs
     return not compare(warm, fresh, Tolerance()).agree
 
 

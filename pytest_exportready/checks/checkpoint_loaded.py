@@ -1,13 +1,28 @@
-"""The checkpoint that is meant to ship is what the model holds.
+"""The model has the values of the checkpoint that will ship.
 
-``load_state_dict(..., strict=False)`` skips every name that does not match and says so only in what it returns:
-the layer keeps its random weights, the export is clean, and the program answers nonsense in full agreement with the
-module. Compared are names, shapes and values of the parameters, and of the buffers that the checkpoint has, in the
-coarser of the two dtypes; a complex buffer that ``.to(torch.half)`` made real is another one. A tied weight needs one
-of its names only; a LoRA weight may be merged; what else the checkpoint holds does not matter.
+Why it matters:
+    `load_state_dict(..., strict=False)` skips every name that does not match. The layer keeps its random
+    weights, the export succeeds, and the outputs of the program are wrong in full agreement with the eager
+    module.
 
-Bad:  ``model.load_state_dict(checkpoint, strict=False)``
-Good: ``model.load_state_dict(checkpoint)``
+Example:
+    model = nn.Linear(2, 2).eval()
+    checkpoint = {"head.weight": torch.ones(2, 2), "head.bias": torch.zeros(2)}
+    model.load_state_dict(checkpoint, strict=False)
+    export_ready_check(model, (torch.ones(1, 2),), checkpoint=checkpoint)
+
+Instead:
+    model = nn.Linear(2, 2).eval()
+    checkpoint = {"weight": torch.ones(2, 2), "bias": torch.zeros(2)}
+    model.load_state_dict(checkpoint)
+    export_ready_check(model, (torch.ones(1, 2),), checkpoint=checkpoint)
+
+Severity:
+    error: the checkpoint lacks a parameter, or a parameter or buffer has another shape or other values.
+
+Not reported:
+    Differences by a conversion between dtypes, merged LoRA weights, one name of a tied weight, further
+    entries of the checkpoint.
 """
 
 from __future__ import annotations
@@ -20,29 +35,28 @@ from torch import nn
 from pytest_exportready.analysis.module.lora import explained_by_merging
 from pytest_exportready.analysis.module.snapshot import equal_bits
 from pytest_exportready.analysis.module.tensor_values import readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER306", "checkpoint_loaded")
 
-LOAD = "model.load_state_dict(checkpoint), strict as by default, before the export"
+_LOAD = "Call `model.load_state_dict(checkpoint)` with the default `strict=True` before exporting."
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
     saved = subject.checkpoint
     if saved is None:
         return
-    model = unwrap(subject.model)[0]
+    model = subject.module
     parameters = dict(model.named_parameters(remove_duplicate=False))
     known = {id(parameters[name]) for name in parameters if name in saved}
     missing = [name for name, p in parameters.items() if id(p) not in known and not p.is_meta]
     if missing:
         yield RULE.error(
             missing[0],
-            f"the checkpoint has no value for {counted(len(missing), 'parameter')}: {few(missing)}.",
-            LOAD,
+            f"The checkpoint has no value for {counted(len(missing), 'parameter')}: {few(missing)}.",
+            _LOAD,
         )
     state = {**parameters, **dict(model.named_buffers(remove_duplicate=False))}
     other = [name for name, tensor in state.items() if name in saved and _differs(tensor, saved[name])]
@@ -50,8 +64,8 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     if other:
         yield RULE.error(
             other[0],
-            f"{counted(len(other), 'tensor')} of the model not as in the checkpoint: {few(other)}.",
-            LOAD,
+            f"The model and the checkpoint differ in {counted(len(other), 'tensor')}: {few(other)}.",
+            _LOAD,
         )
 
 

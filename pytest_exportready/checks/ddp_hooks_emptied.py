@@ -1,13 +1,22 @@
-"""Nothing that training wrapped around the model, or hooked into its backward pass, is left.
+"""No wrapper of training is around the model or inside it, and no backward hook is left.
 
-DistributedDataParallel cannot be exported at all, and the error does not say so. DataParallel and the
-module that ``torch.compile`` returns export cleanly, but every name in the program starts with ``module.``
-or ``_orig_mod.``: loading weights by name misses silently, as does a checkpoint saved from the wrapper.
-Backward hooks do nothing in a program that has no backward pass, but a strict export fails at those on modules, and a
-non-strict one leaves a trace of them. Forward hooks become part of the program: ``hooks_change_nothing`` judges them.
+Why it matters:
+    DistributedDataParallel cannot be exported. DataParallel and the module that `torch.compile` returns can,
+    but the names in the program then start with `module.` or `_orig_mod.`, and loading weights by name
+    matches nothing. Strict export fails on backward hooks of modules.
 
-Bad:  ``torch.export.export(ddp_model, args)``
-Good: ``torch.export.export(ddp_model.module.eval(), args)``
+Example:
+    model = nn.Sequential(nn.Linear(2, 2))
+    export_ready_check(nn.DataParallel(model).eval(), (torch.ones(1, 2),))
+
+Instead:
+    model = nn.Sequential(nn.Linear(2, 2))
+    export_ready_check(model.eval(), (torch.ones(1, 2),))
+
+Severity:
+    error: a wrapper, or its prefix in names of the checkpoint; a backward hook that strict export fails on.
+    warning: other backward hooks.
+    note: forward hooks, which become part of the program (see ER311).
 """
 
 from __future__ import annotations
@@ -35,6 +44,7 @@ from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER303", "ddp_hooks_emptied")
 
+_MISSES = "Loading by name does not match them."
 PREFIXES = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")
 
 
@@ -46,8 +56,8 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     for name, wrapper in inner:
         yield RULE.error(
             name,
-            f"{name} is {type(wrapper).__name__}: names below it contain {way_in(wrapper)}.",
-            f"model.{name} = model.{name}.{way_in(wrapper)}",
+            f"`{name}` is wrapped in {type(wrapper).__name__}, so names inside it contain `{way_in(wrapper)}`.",
+            f"Assign `model.{name} = model.{name}.{way_in(wrapper)}`.",
         )
     if not peeled and not inner and subject.checkpoint is not None:
         yield from _prefixes(model, subject.checkpoint)
@@ -55,15 +65,15 @@ def inspect(subject: Subject) -> Iterator[Finding]:
 
 
 def _wrapped_root(root: nn.Module, peeled: list[str]) -> Finding:
-    way, module = "model", root
+    path, module = "model", root
     hooks: list[str] = []
     while (inside := wrapped_module(module)) is not None:
-        way += f".{way_in(module)}"
+        path += f".{way_in(module)}"
         hooks += [describe(hook).name for hook in comm_hooks(module) or ()]
         module = inside
-    communication = f" Communication hook {few(hooks)} is registered on it." if hooks else ""
-    around = " around ".join(peeled)
-    return RULE.error("", f"root is {around}; export {way}.{communication}", f"torch.export.export({way}, ...)")
+    communication = f" It has a communication hook: {few(hooks)}." if hooks else ""
+    message = f"The model is wrapped in {' around '.join(peeled)}.{communication}"
+    return RULE.error("", message, f"Export the module inside: `torch.export.export({path}, ...)`.")
 
 
 def _prefixes(model: nn.Module, checkpoint: Mapping[str, Any]) -> Iterator[Finding]:
@@ -73,12 +83,12 @@ def _prefixes(model: nn.Module, checkpoint: Mapping[str, Any]) -> Iterator[Findi
     if parameters <= keys or not keys:
         return
     own = {"n_averaged"} if isinstance(model, AveragedModel) else set()
-    for prefix in PREFIXES:  # at the front of every name; the user may have a child called module besides
+    for prefix in PREFIXES:  # at the front of every name; the model may also have a child called module
         if parameters <= {key.removeprefix(prefix) for key in keys if key.startswith(prefix)} <= known:
             yield RULE.error(
                 min(keys),
-                f"the checkpoint's names contain {prefix} in front, the model's do not: loading by name misses all.",
-                f'{{name.removeprefix("{prefix}"): value for name, value in checkpoint.items()}}',
+                f"Names in the checkpoint start with `{prefix}`, names in the model do not. {_MISSES}",
+                f'Load `{{name.removeprefix("{prefix}"): value for name, value in checkpoint.items()}}`.',
             )
             return
     for prefixes in (*((prefix,) for prefix in PREFIXES), PREFIXES):
@@ -87,27 +97,27 @@ def _prefixes(model: nn.Module, checkpoint: Mapping[str, Any]) -> Iterator[Findi
             present = _present(prefixes, keys)
             yield RULE.error(
                 min(keys),
-                f"the checkpoint's names contain {present}, the model's do not: loading by name misses all.",
-                f'{{name.replace("{present}", ""): value for name, value in checkpoint.items()}}',
+                f"Names in the checkpoint contain `{present}`, names in the model do not. {_MISSES}",
+                f'Load `{{name.replace("{present}", ""): value for name, value in checkpoint.items()}}`.',
             )
             return
         if bare_known != known - own and _without(prefixes, parameters) <= keys <= bare_known:
             present = _present(prefixes, parameters)
             yield RULE.error(
                 min(parameters),
-                f"the model's names contain {present}, the checkpoint's do not: loading by name misses all.",
-                f"export model.{present.rstrip('.')}",
+                f"Names in the model contain `{present}`, names in the checkpoint do not. {_MISSES}",
+                f"Export `model.{present.rstrip('.')}`.",
             )
             return
 
 
 def _without(prefixes: tuple[str, ...], names: set[str]) -> set[str]:
-    """``names`` without ``prefixes``, wherever a component of a name is one."""
+    """Return ``names`` without the components that are one of ``prefixes``."""
     return {".".join(part for part in name.split(".") if f"{part}." not in prefixes) for name in names}
 
 
 def _present(prefixes: tuple[str, ...], names: set[str]) -> str:
-    """Those of ``prefixes`` that occur in the one of ``names`` that has most of them, as they stand there."""
+    """Return the components of the name with most of ``prefixes`` that are one of them, joined."""
     present = ([part for part in name.split(".") if f"{part}." in prefixes] for name in sorted(names))
     return "".join(f"{part}." for part in max(present, key=len))
 
@@ -116,16 +126,17 @@ def _left_hooks(model: nn.Module, strict: bool) -> Iterator[Finding]:
     modules = dict(model.named_modules())
     for hook, names in users_backward_hooks(model).items():
         fails = strict and any(name in modules for name in names)
-        tell = RULE.error if fails else RULE.warning
-        yield tell(
+        yield RULE.report(
+            "error" if fails else "warning",
             names[0],
-            f"backward hook {hook.name} is left on {few(names)}{': strict export fails at it' if fails else ''}.",
-            "handle.remove() on what registering it returned, or prepare_for_export(model)",
+            f"Backward hook `{hook.name}` is registered on {few(names)}."
+            + (" Strict export fails on it." if fails else ""),
+            "Call `remove()` on the handle that registering returned, or `prepare_for_export(model)`.",
             file=hook.file,
             line=hook.line,
         )
     for hook, names in users_forward_hooks(model).items():
-        message = f"forward hook {hook.name} on {few(names)} runs while the program is traced."
+        message = f"Forward hook `{hook.name}` on {few(names)} runs while the program is traced."
         yield RULE.note(names[0], message, file=hook.file, line=hook.line)
 
 
@@ -133,12 +144,12 @@ def remedy(subject: Subject) -> list[str]:
     actions = []
     subject.model, peeled = unwrap(subject.model)
     if peeled:
-        actions.append(f"took {', '.join(peeled)} off the root")
+        actions.append(f"Removed {', '.join(peeled)} around the model.")
     while inner := inner_wrappers(subject.model):
         name, wrapper = inner[0]
         parent, _, child = name.rpartition(".")
         setattr(subject.model.get_submodule(parent), child, unwrap(wrapper)[0])
-        actions.append(f"took {type(wrapper).__name__} off {name}")
+        actions.append(f"Removed {type(wrapper).__name__} around {name}.")
     hooked: list[nn.Module | torch.Tensor] = []
     for module in subject.model.modules():
         if backward_hooks(module):
@@ -149,10 +160,12 @@ def remedy(subject: Subject) -> list[str]:
             clear_gradient_hooks(parameter)
             hooked.append(parameter)
     if hooked:
-        actions.append(f"removed the backward hooks of {counted(len(hooked), 'module or parameter')}")
+        actions.append(
+            f"Removed the backward hooks of {counted(len(hooked), 'module or parameter', 'modules or parameters')}."
+        )
     kept = [name for name, module in subject.model.named_modules() if forward_hooks(module)]
     if kept:
-        actions.append(f"left the forward hooks on {few(kept)} alone: they may compute")
+        actions.append(f"Kept the forward hooks on {few(kept)}: they may compute.")
     return actions
 
 

@@ -1,15 +1,40 @@
-"""Parameters, buffers and every other tensor of the model live on one device and move together.
+"""Every tensor of the model is on one device, has values, and moves with the model.
 
-A tensor kept as a plain attribute, ``self.mean = torch.tensor(...)``, is neither parameter nor buffer:
-``model.to("cuda")`` leaves it behind, and it is missing from the state dict. Exported on the CPU it becomes
-a constant and all looks well; the module breaks only on the other device. This is an error when it sits on
-another device than the parameters, or when the case names a ``target_device``; otherwise it is mentioned.
-Parameters on the meta device were never loaded (a key missing from the checkpoint, ``strict=False``), a
-FakeTensor was left behind by a trace; neither has values. A 0-dimensional CPU tensor may meet any device
-and is no fault.
+Why it matters:
+    `model.to("cuda")` moves parameters and buffers. A tensor in a plain attribute stays where it is and is
+    missing from the state dict. Exported on the CPU it becomes a constant; the model fails only on the other
+    device. Parameters on the meta device (a key missing from the checkpoint) and FakeTensors have no values
+    at all.
 
-Bad:  ``self.mean = torch.tensor([0.5])``
-Good: ``self.register_buffer("mean", torch.tensor([0.5]))``
+Example:
+    class Normalize(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mean = torch.tensor([0.4, 0.5])
+
+        def forward(self, x):
+            return x - self.mean
+
+    export_ready_check(Normalize().eval(), (torch.ones(1, 2),), target_device="cuda")
+
+Instead:
+    class Normalize(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.tensor([0.4, 0.5]))
+
+        def forward(self, x):
+            return x - self.mean
+
+    export_ready_check(Normalize().eval(), (torch.ones(1, 2),), target_device="cuda")
+
+Severity:
+    error: several devices; no values; a plain attribute on another device than the parameters or the target.
+    warning: such an attribute, where `forward` may create or move it.
+    note: a plain attribute on the device of the parameters.
+
+Not reported:
+    0-dimensional CPU tensors, which operators accept with tensors of any device.
 """
 
 from __future__ import annotations
@@ -20,20 +45,20 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import nn
 
+from pytest_exportready.analysis.execution.detectors.hardcoded_devices import is_at
 from pytest_exportready.analysis.module.plain_tensor_attributes import LooseTensor, loose_tensors
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.tensors import is_fake
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.case.wording import and_more, counted, few
+from pytest_exportready.case.wording import few, subject_of
 from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER201", "devices_consistent")
 
-LOOSE = "plain tensor attributes, neither parameter nor buffer"
+_PLAIN = "plain tensor attributes, which are neither parameters nor buffers"
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     loose = loose_tensors(model)
     yield from _without_values(state, loose, subject.checkpoint)
@@ -53,8 +78,8 @@ def _without_values(
     if fakes:
         yield RULE.error(
             few(fakes),
-            f"{counted(len(fakes), 'FakeTensor')}, left behind by a trace: shape and dtype without values.",
-            "trace a copy of the module, and load the checkpoint again",
+            f"{subject_of(len(fakes), 'tensor')} without values: FakeTensors that a trace left behind.",
+            "Trace a copy of the module, and load the checkpoint again.",
         )
     meta = [name for name, tensor in every.items() if tensor.is_meta and name not in fakes]
     if meta:
@@ -62,8 +87,8 @@ def _without_values(
         missing = f" The checkpoint has no key {few(lacking)}." if lacking else ""
         yield RULE.error(
             few(meta),
-            f"{counted(len(meta), 'tensor')} on the meta device, without values: {few(meta)}.{missing}",
-            "load a complete checkpoint (strict=True), or to_empty() and initialise what is missing",
+            f"{subject_of(len(meta), 'tensor')} on the meta device, without values: {few(meta)}.{missing}",
+            "Load a complete checkpoint with `strict=True`, or call `to_empty()` and initialize what is missing.",
         )
 
 
@@ -73,29 +98,28 @@ def _strays(placed: Mapping[str, torch.device], home: torch.device) -> Iterator[
         if device != home:
             yield RULE.error(
                 few(names),
-                f"on {device}, while most parameters and buffers are on {home}.",
-                f'model.to("{home}")',
+                f"{subject_of(len(names), 'tensor')} on {device}, most of the model on {home}.",
+                f'Call `model.to("{home}")`.',
             )
 
 
 def _loose(loose: list[LooseTensor], home: torch.device | None, target: str | None) -> Iterator[Finding]:
     real = [e for e in loose if not (e.tensor.is_meta or is_fake(e.tensor) or _scalar_on_cpu(e.tensor))]
     away = [e for e in real if home is not None and e.tensor.device != home]
-    behind = [e for e in real if e not in away and target is not None and _elsewhere(e.tensor.device, target)]
+    behind = [e for e in real if e not in away and target and not is_at(e.tensor.device, torch.device(target))]
     rest = [e for e in real if e not in away and e not in behind]
     for found, what in (
-        (away, f"not on {home} as the parameters are, for .to() does not move them"),
-        (behind, f".to({target!r}) leaves them behind"),
+        (away, f"The parameters are on {home}, and `.to()` does not move {_PLAIN}."),
+        (behind, f"`.to({target!r})` does not move {_PLAIN}."),
     ):
         sure = [e for e in found if not e.handled and e.tensor.is_leaf]
         unsure = [e for e in found if e not in sure]
         if sure:
-            yield RULE.error(_where(sure), f"{LOOSE}: {what}.", _register(sure))
+            yield RULE.error(_where(sure), what, _register(sure))
         if unsure:
-            doubt = "unless forward() makes or moves them itself"
-            yield RULE.warning(_where(unsure), f"{LOOSE}: {what}, {doubt}.", _register(unsure))
+            yield RULE.warning(_where(unsure), f"{what} `forward` may create or move them itself.", _register(unsure))
     if rest:
-        yield RULE.note(_where(rest), f"{LOOSE}: .to() does not move them.")
+        yield RULE.note(_where(rest), f"`.to()` does not move {_PLAIN}.")
 
 
 def _where(loose: list[LooseTensor]) -> str:
@@ -104,7 +128,7 @@ def _where(loose: list[LooseTensor]) -> str:
 
 def _register(loose: list[LooseTensor]) -> str:
     names = list(dict.fromkeys(entry.attribute.rpartition(".")[2] for entry in loose))
-    return and_more([f'self.register_buffer("{name}", ...)' for name in names[:3]], len(names), "; ")
+    return f"Register in `__init__`: {few(f'`self.register_buffer({name!r}, ...)`' for name in names)}."
 
 
 def _scalar_on_cpu(tensor: torch.Tensor) -> bool:
@@ -112,12 +136,7 @@ def _scalar_on_cpu(tensor: torch.Tensor) -> bool:
     return not lazy and tensor.dim() == 0 and tensor.device.type == "cpu"
 
 
-def _elsewhere(device: torch.device, target: str) -> bool:
-    goal = torch.device(target)
-    return device.type != goal.type or (None not in (device.index, goal.index) and device.index != goal.index)
-
-
-class _Normalise(nn.Module):
+class _Normalize(nn.Module):
     def __init__(self, registered: bool) -> None:
         super().__init__()
         self.lin = nn.Linear(2, 2)
@@ -135,12 +154,12 @@ CHECK = Check(
     rule=RULE,
     inspect=inspect,
     good=(
-        lambda: Subject(_Normalise(registered=True).eval(), (torch.ones(1, 2),), target_device="cuda"),
-        lambda: Subject(_Normalise(registered=False).eval(), (torch.ones(1, 2),)),
+        lambda: Subject(_Normalize(registered=True).eval(), (torch.ones(1, 2),), target_device="cuda"),
+        lambda: Subject(_Normalize(registered=False).eval(), (torch.ones(1, 2),)),
         lambda: Subject(nn.LSTM(2, 3).eval(), (torch.ones(1, 2, 2),), target_device="cuda"),
     ),
     bad=(
-        lambda: Subject(_Normalise(registered=False).eval(), (torch.ones(1, 2),), target_device="cuda"),
+        lambda: Subject(_Normalize(registered=False).eval(), (torch.ones(1, 2),), target_device="cuda"),
         lambda: Subject(nn.Linear(2, 2, device="meta").eval(), (torch.ones(1, 2),)),
     ),
 )

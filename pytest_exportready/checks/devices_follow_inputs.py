@@ -1,13 +1,29 @@
-"""What forward makes, it makes on the device of its inputs.
+"""Tensors that `forward` creates are on the device of its inputs.
 
-``torch.arange(n)`` without ``device=``, a tensor literal, ``device="cpu"``, ``.cpu()`` half-way or a device taken from
-``LOCAL_RANK`` work where the model was built. ``torch.export`` writes the device into the program, and both
-the program and the module fail on the device where they are to run. Judged when the case names a
-``target_device`` other than the model's own, by running a copy on the meta device: no other device is needed. Fine
-are 0-dimensional tensors on the CPU, indices on the CPU, moving the output, and ``"cuda" if x.is_cuda else "cpu"``.
+Why it matters:
+    `torch.arange(n)` without `device=`, a tensor literal, `.cpu()` or a device from `LOCAL_RANK` work on the
+    machine where the model was built. torch.export records the device, and the program fails on the target
+    device. A copy of the model runs on the meta device to find them, so the target device is not needed.
 
-Bad:  ``positions = torch.arange(ids.shape[1])``
-Good: ``positions = torch.arange(ids.shape[1], device=ids.device)``
+Example:
+    class Positions(nn.Module):
+        def forward(self, x):
+            return x + torch.arange(x.shape[1])
+
+    export_ready_check(Positions(), (torch.ones(3, 2),), target_device="cuda")
+
+Instead:
+    class Positions(nn.Module):
+        def forward(self, x):
+            return x + torch.arange(x.shape[1], device=x.device)
+
+    export_ready_check(Positions(), (torch.ones(3, 2),), target_device="cuda")
+
+Severity:
+    error: such a tensor meets tensors of the model, and `target_device` is not the device of the model.
+
+Not reported:
+    0-dimensional tensors and indices on the CPU, outputs that are moved, `"cuda" if x.is_cuda else "cpu"`.
 """
 
 from __future__ import annotations
@@ -18,7 +34,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.execution.detectors.hardcoded_devices import Stranger, home, is_at, strangers
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
 
@@ -26,36 +41,40 @@ RULE = Rule("ER210", "devices_follow_inputs")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     if subject.target_device is None or is_at(home(model), torch.device(subject.target_device)):
         return
     try:
         found = strangers(model, subject.args, subject.kwargs, torch.device(subject.target_device))
     except Exception:
-        return  # no copy, or tensors without a form on the meta device: nothing can be said
+        return  # the model cannot be copied, or has tensors that cannot be on the meta device
     for stranger in found:
         yield RULE.error(
             "",
-            f"{_called(stranger)} is on {stranger.device} whatever device the inputs are on; on "
-            f"{subject.target_device} it meets tensors that are there.",
+            f"{_created(stranger)} on {stranger.device} for inputs on any device. "
+            f"On {subject.target_device} this mixes devices.",
             _fix(stranger),
             file=stranger.file,
             line=stranger.line,
         )
 
 
-def _called(stranger: Stranger) -> str:
+def _created(stranger: Stranger) -> str:
     if stranger.operator == "to":
-        return "a copy to another device"
-    return stranger.operator if " " in stranger.operator else f"torch.{stranger.operator}()"
+        return "`forward` copies a tensor and uses it"
+    return (
+        f"`forward` uses {stranger.operator},"
+        if " " in stranger.operator
+        else f"`torch.{stranger.operator}()` creates a tensor"
+    )
 
 
 def _fix(stranger: Stranger) -> str:
     if stranger.operator == "to":
-        return f'leave out the .to("{stranger.device}") (or .cpu()), or move the result back with .to(x.device)'
+        return f'Remove the `.to("{stranger.device}")` or `.cpu()`, or move the result back with `.to(x.device)`.'
     if " " in stranger.operator:
-        return 'self.register_buffer("name", ...) in __init__, and read that in forward'
-    return f"torch.{stranger.operator}(..., device=x.device), x an input; or register_buffer in __init__"
+        return "Register the tensor as a buffer in `__init__`, and read that in `forward`."
+    return f"Use `torch.{stranger.operator}(..., device=x.device)` with an input `x`, or a buffer made in `__init__`."
 
 
 class _Positions(nn.Module):

@@ -1,13 +1,34 @@
-"""Half precision keeps what the buffers say.
+"""Half precision keeps the values of buffers that count.
 
-``model.half()`` converts every floating-point buffer: position ids or counts kept as floats lose their last digits
-above 2048 in float16 and 256 in bfloat16, so that neighbours become equal. A complex buffer that ``.to(torch.half)``
-made real has lost its imaginary part; ``checkpoint_loaded`` finds it. Nothing fails, and the
-program agrees with the module. Found are half-precision buffers that count upwards in steps of one up to that limit
-and go on beyond it. Integer buffers are not converted.
+Why it matters:
+    `model.half()` converts every floating-point buffer. Position ids or counts stored as floats lose their
+    last digits above 2048 in float16 and 256 in bfloat16, so that neighbors become equal. Nothing fails, and
+    the exported program agrees with the eager module.
 
-Bad:  ``register_buffer("positions", torch.arange(4096.0))``, then ``model.half()``
-Good: ``register_buffer("positions", torch.arange(4096))``
+Example:
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("positions", torch.arange(4096.0))
+
+        def forward(self, x):
+            return x + self.positions[: x.shape[0]]
+
+    export_ready_check(Positions().half(), (torch.ones(8).half(),))
+
+Instead:
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("positions", torch.arange(4096))
+
+        def forward(self, x):
+            return x + self.positions[: x.shape[0]]
+
+    export_ready_check(Positions().half(), (torch.ones(8).half(),))
+
+Severity:
+    error: a half-precision buffer counts in steps of one up to that limit, and not beyond it.
 """
 
 from __future__ import annotations
@@ -18,7 +39,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.tensor_values import readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks._check import Check, Subject
@@ -30,15 +50,14 @@ EXACT_UP_TO = {torch.float16: 2048, torch.bfloat16: 256}
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    halves = {n: b for n, b in unwrap(subject.model)[0].named_buffers() if b.dtype in EXACT_UP_TO and readable(b)}
+    halves = {n: b for n, b in subject.module.named_buffers() if b.dtype in EXACT_UP_TO and readable(b)}
     lost = [name for name, buffer in halves.items() if _lost_count(buffer)]
     if lost:
         limit = EXACT_UP_TO[halves[lost[0]].dtype]
         yield RULE.error(
             lost[0],
-            f"{counted(len(lost), 'buffer')} of whole numbers in half precision: {few(lost)}. Beyond {limit} "
-            "neighbours became equal.",
-            f'keep it as integers: self.register_buffer("{lost[0].rpartition(".")[2]}", torch.arange(n))',
+            f"Whole numbers above {limit} equal their neighbors in {counted(len(lost), 'buffer')}: {few(lost)}.",
+            f'Keep integers: `self.register_buffer("{lost[0].rpartition(".")[2]}", torch.arange(n))`.',
         )
 
 

@@ -1,15 +1,48 @@
-"""Every operator returns what the program says it returns.
+"""Every operator returns tensors of the dtype, shape and device that the exported program records.
 
-``torch.export`` never runs an operator: a fake kernel (``register_fake``) tells it dtype and shape of the result, and
-everything after is built on that. A fake kernel that tells something else (float32 where the operator returns
-float16, the shape of its input where it pads) gives a program that fails at its own example, or one whose memory plan
-and casts are wrong once it is compiled. A program with operators that are not torch's, or with autocast regions (strict
-export records those without their effect), is run once on the example inputs, operator by operator, and the first
-result whose dtype, shape or device differs from the record is told: an error for an operator of the user's, a warning
-for one of torch's, about which parity decides. Dimensions that are symbols are not compared.
+Why it matters:
+    torch.export does not run operators: a fake kernel (`register_fake`) declares the dtype and shape of the
+    result, and everything after is built on that. With a wrong fake kernel the program fails on its own
+    example inputs, or has wrong casts and a wrong memory plan once it is compiled. Strict export records
+    autocast regions without their effect. Programs with custom operators or autocast regions are therefore
+    run once, operator by operator.
 
-Bad:  ``return torch.empty_like(x)`` in ``register_fake`` of an operator that returns ``(x * 2).half()``
-Good: ``return torch.empty_like(x, dtype=torch.float16)``
+Example:
+    @torch.library.custom_op("example_er140::halve", mutates_args=())
+    def halve(x: torch.Tensor) -> torch.Tensor:
+        return (x / 2).half()
+
+    @halve.register_fake
+    def _(x):
+        return torch.empty_like(x)
+
+    class Net(nn.Module):
+        def forward(self, x):
+            return halve(x).float()
+
+    export_ready_check(Net(), (torch.ones(3),))
+
+Instead:
+    @torch.library.custom_op("example_er140::halve_half", mutates_args=())
+    def halve(x: torch.Tensor) -> torch.Tensor:
+        return (x / 2).half()
+
+    @halve.register_fake
+    def _(x):
+        return torch.empty_like(x, dtype=torch.float16)
+
+    class Net(nn.Module):
+        def forward(self, x):
+            return halve(x).float()
+
+    export_ready_check(Net(), (torch.ones(3),))
+
+Severity:
+    error: a custom operator.
+    warning: an operator of torch.
+
+Not reported:
+    Dynamic dimensions.
 """
 
 from __future__ import annotations
@@ -24,7 +57,7 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.execution.program_runner import RunningProgram
 from pytest_exportready.analysis.program.nodes import calls, is_users_operator, operator_name, place, source
-from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.finding import Finding, Rule, Severity
 from pytest_exportready.case.wording import counted
 from pytest_exportready.checks._check import Check, Subject, nothing
 
@@ -34,43 +67,46 @@ RULE = Rule("ER140", "fake_kernels_match")
 def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Finding]:
     operators = {operator_name(node): node for node in calls(program)}
     alone = not any(name.startswith("_c10d_functional::") for name in operators)  # no rank waits for another
-    if not alone or not any(_can_lie(node) for node in operators.values()):
+    if not alone or not any(_is_suspect(node) for node in operators.values()):
         return
-    lies: list[tuple[torch.fx.Node, str]] = []
+    found: list[tuple[torch.fx.Node, str]] = []
 
     def see(node: torch.fx.Node, result: Any) -> None:
-        if not lies and node.op == "call_function" and (lie := _difference(node.meta.get("val"), result)):
-            lies.append((node, lie))
+        if not found and node.op == "call_function" and (difference := _difference(node.meta.get("val"), result)):
+            found.append((node, difference))
 
-    with suppress(Exception):  # stage parity tells that it does not run; here counts what came before
-        RunningProgram(program).watched((subject.args, subject.kwargs), see)
-    for node, lie in lies:
+    with suppress(Exception):  # stage parity reports that it does not run; here counts what came before
+        RunningProgram(program).watched(subject.call, see)
+    for node, difference in found:
         file, line = source(node)
-        tell = RULE.error if is_users_operator(node) else RULE.warning
-        yield tell(place(node), f"{operator_name(node)} returns {lie}.", _fix(node), file=file, line=line)
+        severity: Severity = "error" if is_users_operator(node) else "warning"
+        message = f"`{operator_name(node)}` returned {difference}."
+        yield RULE.report(severity, place(node), message, _fix(node), file=file, line=line)
 
 
-def _can_lie(node: torch.fx.Node) -> bool:
-    """An operator of somebody else's, or an autocast region, which strict export records without its effect."""
+def _is_suspect(node: torch.fx.Node) -> bool:
+    """Return whether it is a custom operator, or an autocast region, which strict export records without its effect."""
     return is_users_operator(node) or operator_name(node) == "wrap_with_autocast"
 
 
 def _difference(recorded: Any, result: Any) -> str:
-    """What differs first; empty when nothing does."""
+    """Return the first difference as ``<actual>, but <recorded>``; empty if there is none."""
     if isinstance(recorded, (list, tuple)) and isinstance(result, (list, tuple)):
         if len(recorded) != len(result):
-            return f"{counted(len(result), 'result')}, {len(recorded)} in the program"
-        return next((lie for pair in zip(recorded, result, strict=True) if (lie := _difference(*pair))), "")
+            return f"{counted(len(result), 'result')}, but the program records {len(recorded)}"
+        pairs = zip(recorded, result, strict=True)
+        return next((difference for pair in pairs if (difference := _difference(*pair))), "")
     if not (isinstance(recorded, torch.Tensor) and isinstance(result, torch.Tensor)):
         return ""
     if recorded.dtype != result.dtype:
-        return f"{result.dtype}, {recorded.dtype} in the program"
+        return f"{result.dtype}, but the program records {recorded.dtype}"
     if recorded.device.type != result.device.type:
-        return f"a tensor on {result.device}, on {recorded.device} in the program"
+        return f"a tensor on {result.device}, but the program records one on {recorded.device}"
     known = [size if type(size) is int else None for size in recorded.shape]
     given = list(result.shape)
     if len(known) != len(given) or any(k not in (None, g) for k, g in zip(known, given, strict=True)):
-        return f"shape {given}, {['?' if size is None else size for size in known]} in the program"
+        expected = ", ".join("?" if size is None else str(size) for size in known)
+        return f"shape {given}, but the program records [{expected}]"
     return ""
 
 
@@ -78,19 +114,19 @@ def _fix(node: torch.fx.Node) -> str:
     name = operator_name(node)
     if is_users_operator(node):
         return (
-            f'torch.library.register_fake("{name}") with a kernel that returns this shape, dtype and device; '
-            f"torch.library.opcheck(torch.ops.{node.target}, args) shows it"
+            f'Let the kernel of `torch.library.register_fake("{name}")` return this shape, dtype and device, and '
+            f"test it with `torch.library.opcheck(torch.ops.{node.target}, args)`."
         )
-    return "export with strict=False (strict export records autocast regions so), or give the result its dtype there"
+    return "Export with `strict=False`, or convert the result to its dtype in the autocast region."
 
 
 def _doubled(x: torch.Tensor) -> torch.Tensor:
     return (x * 2).half()
 
 
-def _operator(name: str, told: torch.dtype) -> Any:
+def _operator(name: str, declared: torch.dtype) -> Any:
     operator: Any = torch.library.custom_op(f"exportready_examples::{name}", _doubled, mutates_args=())
-    operator.register_fake(lambda x: torch.empty_like(x, dtype=told))
+    operator.register_fake(lambda x: torch.empty_like(x, dtype=declared))
     return operator
 
 
@@ -108,8 +144,8 @@ CHECK = Check(
     inspect=nothing,
     inspect_program=inspect_program,
     good=(
-        lambda: Subject(_Doubles(_operator("told", torch.float16)).eval(), (torch.ones(3),)),
+        lambda: Subject(_Doubles(_operator("right", torch.float16)).eval(), (torch.ones(3),)),
         lambda: Subject(nn.LSTM(2, 3).eval(), (torch.ones(1, 2, 2),)),
     ),
-    bad=(lambda: Subject(_Doubles(_operator("untold", torch.float32)).eval(), (torch.ones(3),)),),
+    bad=(lambda: Subject(_Doubles(_operator("wrong", torch.float32)).eval(), (torch.ones(3),)),),
 )

@@ -1,16 +1,34 @@
-"""The GradScaler of mixed-precision training is between two iterations, and its scale is alive.
+"""The GradScaler of mixed-precision training is between two iterations, and its scale is usable.
 
-``unscale_`` and ``step`` leave a state for each optimizer that only ``update`` clears. A loop that ends, or
-saves, before ``update`` leaves weights that may miss their last step (a pending overflow), gradients
-divided but never applied, or a
-scaler that cannot be pickled: the checkpoint beside the program then does not resume. A scale that is not
-finite, or not above zero, makes every later step worthless; one that has collapsed below 1 means that
-nearly every step was skipped: the parameters are finite, the export is clean, and the model has not been
-trained (a warning; PyTorch's documentation of ``GradScaler.update`` names 1 as the limit). A disabled
-scaler, and the state dict of a cleared one, are fine.
+Why it matters:
+    `unscale_` and `step` leave a state for each optimizer that only `update` clears. A loop that ends before
+    `update` has gradients that were divided but not applied, may miss its last step, and cannot be resumed
+    from its checkpoint. A scale that fell below 1 means that nearly every step was skipped: the model
+    exports, but was not trained.
 
-Bad:  ``scaler.unscale_(optimizer); save(model)``
-Good: ``scaler.step(optimizer); scaler.update(); save(model)``
+Example:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters())
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(model(torch.ones(1, 2)).sum()).backward()
+    scaler.step(optimizer)
+    assert_grad_scaler_cleared(scaler)
+
+Instead:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters())
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(model(torch.ones(1, 2)).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert_grad_scaler_cleared(scaler)
+
+Severity:
+    error: `update` is missing; an overflow is pending; the scale is not finite or not positive.
+    warning: the scale is below 1.
+
+Not reported:
+    A disabled scaler.
 """
 
 from __future__ import annotations
@@ -23,16 +41,15 @@ import torch
 from torch import nn
 from torch.amp import GradScaler
 
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes, scaler_states
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER304", "grad_scaler_cleared")
 
-LIVING_SCALE = 1.0
+_LOWEST_SCALE = 1.0  # the limit that the documentation of GradScaler.update names
 
-UPDATE = "scaler.update() at the end of the iteration; to clear only: scaler.update(scaler.get_scale())"
+_UPDATE = "Call `scaler.update()` after each iteration; `scaler.update(scaler.get_scale())` keeps the scale."
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
@@ -45,14 +62,12 @@ def inspect(subject: Subject) -> Iterator[Finding]:
 
 
 def scalers(subject: Subject) -> dict[str, GradScaler | Mapping[str, Any]]:
-    """Every GradScaler by its place: ``training_state["scaler"]`` (or its state dict), attributes of
-    modules.
-    """
+    """Return by place the scaler (or its state dict) of ``training_state`` and those in attributes of modules."""
     stated = subject.training_state.get("scaler")
     found: dict[str, GradScaler | Mapping[str, Any]] = {}
     if isinstance(stated, (GradScaler, Mapping)):
         found["scaler"] = stated
-    for prefix, module in unwrap(subject.model)[0].named_modules():
+    for prefix, module in subject.module.named_modules():
         for name, value in plain_attributes(module).items():
             if isinstance(value, GradScaler) and all(value is not known for known in found.values()):
                 found[f"{prefix}.{name}".removeprefix(".")] = value
@@ -64,14 +79,14 @@ def _judge_states(where: str, scaler: GradScaler) -> Iterator[Finding]:
         stage = getattr(state.get("stage"), "name", "")
         overflow = any(float(found) > 0 for found in state.get("found_inf_per_device", {}).values())
         if overflow:
-            what = "an overflow (found_inf) is pending: the last optimizer step was skipped or must be"
+            message = "An overflow (`found_inf`) is pending: the last optimizer step was skipped or must be."
         elif stage == "UNSCALED":
-            what = "gradients were unscaled, but step() and update() never followed"
+            message = "Gradients were unscaled, but `step()` and `update()` were not called."
         elif stage == "STEPPED":
-            what = "step() was called, but update() never followed"
+            message = "`step()` was called, but `update()` was not."
         else:
             continue
-        yield RULE.error(where, f"{what}.", UPDATE)
+        yield RULE.error(where, message, _UPDATE)
 
 
 def _judge_scale(where: str, scale: object) -> Iterator[Finding]:
@@ -80,14 +95,14 @@ def _judge_scale(where: str, scale: object) -> Iterator[Finding]:
     if not math.isfinite(scale) or scale <= 0:
         yield RULE.error(
             where,
-            f"the loss scale is {scale}: no step since can have been right.",
-            "train from the last checkpoint with a finite scale, GradScaler(init_scale=2.0**16)",
+            f"The loss scale is {scale}, so no optimizer step since was correct.",
+            "Train again from the last checkpoint with a finite scale: `GradScaler(init_scale=2.0**16)`.",
         )
-    elif scale < LIVING_SCALE:
+    elif scale < _LOWEST_SCALE:
         yield RULE.warning(
             where,
-            f"the loss scale has collapsed to {scale:g} (below 1): nearly every step was skipped.",
-            "look for NaN in the gradients (a communication hook can keep it for ever), or use bfloat16",
+            f"The loss scale fell to {scale:g} (below 1), so nearly every optimizer step was skipped.",
+            "Look for NaN in the gradients (a communication hook can keep one), or train in bfloat16.",
         )
 
 
@@ -96,7 +111,7 @@ def remedy(subject: Subject) -> list[str]:
     for where, scaler in scalers(subject).items():
         if isinstance(scaler, GradScaler) and scaler.is_enabled() and scaler_states(scaler):
             scaler.update(scaler.get_scale())
-            actions.append(f"cleared the state of {where} for each optimizer, its scale kept")
+            actions.append(f"Cleared the state of {where} for each optimizer; its scale is unchanged.")
     return actions
 
 

@@ -1,14 +1,30 @@
 """No forward hook that was registered from outside changes what the model computes, or keeps its tensors.
 
-A hook left over from debugging or from a monitor becomes part of the program: a changed output is baked in, and without
-the hook the module answers otherwise than its export. A hook that keeps what it sees holds FakeTensors after
-``torch.export``, and whoever reads them next fails. Each hook is watched in a call on the example inputs:
-one that returns what it got, counts or prints is fine, and so are hooks that the model's own class
-defines and those of torch (``weight_norm``, pruning). Hooks registered for every module
-(``register_module_forward_hook``) count too.
+Why it matters:
+    A hook left over from debugging or monitoring becomes part of the program, and without the hook the module
+    computes something else than its export. A hook that stores tensors holds FakeTensors after torch.export,
+    and whoever reads them next fails. Each hook is observed in a call on the example inputs.
 
-Bad:  ``net.layer.register_forward_hook(lambda module, args, output: seen.append(output))``
-Good: ``handle = net.layer.register_forward_hook(...); ...; handle.remove()`` before the export
+Example:
+    model = nn.Sequential(nn.Linear(2, 2)).eval()
+    seen = []
+    model[0].register_forward_hook(lambda module, args, output: seen.append(output))
+    export_ready_check(model, (torch.ones(1, 2),))
+
+Instead:
+    model = nn.Sequential(nn.Linear(2, 2)).eval()
+    seen = []
+    handle = model[0].register_forward_hook(lambda module, args, output: seen.append(output))
+    model(torch.ones(1, 2))
+    handle.remove()
+    export_ready_check(model, (torch.ones(1, 2),))
+
+Severity:
+    error: the hook changes tensors, or keeps tensors that `forward` does not use.
+    note: the model's own class registers the hook, or `forward` uses what it keeps.
+
+Not reported:
+    Hooks that change nothing, such as counters, and those of torch (`weight_norm`, pruning).
 """
 
 from __future__ import annotations
@@ -20,38 +36,38 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.execution.detectors.hook_effects import HookEffect, hook_effects
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
 from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER311", "hooks_change_nothing")
 
-REMOVE = "handle.remove() on what registering it returned, before the export"
+_REMOVE = "Call `remove()` on the handle that registering returned."
+_REMOVE_OR_MOVE = "Call `remove()` on the handle that registering returned, or move the computation into `forward`."
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
     try:
-        effects = hook_effects(unwrap(subject.model)[0], (subject.args, subject.kwargs))
+        effects = hook_effects(subject.module, subject.call)
     except Exception:
-        return  # stage eager tells why it does not run
+        return  # stage eager reports why it does not run
     for effect in effects:
         yield from _judge(effect)
 
 
 def _judge(effect: HookEffect) -> Iterator[Finding]:
-    what = f"forward hook {effect.place.name} on {few(effect.names)}"
+    hook = f"Forward hook `{effect.place.name}` on {few(effect.names)}"
     place: dict[str, Any] = {"file": effect.place.file, "line": effect.place.line}
     if effect.changes and effect.owned:
-        yield RULE.note(effect.names[0], f"{what} changes what passes, as the model's class says: part of it.", **place)
+        yield RULE.note(effect.names[0], f"{hook} changes tensors; the model's class registers it.", **place)
     elif effect.changes:
-        message = f"{what} changes what passes through it: its result is baked into the program."
-        yield RULE.error(effect.names[0], message, f"{REMOVE}, or write it into forward", **place)
+        message = f"{hook} changes tensors, and becomes part of the program."
+        yield RULE.error(effect.names[0], message, _REMOVE_OR_MOVE, **place)
     elif effect.keeps and effect.serves:
-        yield RULE.note(effect.names[0], f"{what} keeps tensors that forward goes on to use.", **place)
+        yield RULE.note(effect.names[0], f"{hook} keeps tensors that `forward` uses later.", **place)
     elif effect.keeps:
-        message = f"{what} keeps tensors of the call: torch.export leaves FakeTensors there, without values."
-        yield RULE.error(effect.names[0], message, REMOVE, **place)
+        message = f"{hook} keeps tensors of the call. `torch.export` leaves FakeTensors there, which have no values."
+        yield RULE.error(effect.names[0], message, _REMOVE, **place)
 
 
 def _double(_: nn.Module, __: Any, output: torch.Tensor) -> torch.Tensor:
@@ -70,12 +86,12 @@ class _Recorder:
         self.seen.append(output.detach())
 
 
-class _Normalised(nn.Linear):
+class _Normalized(nn.Linear):
     def __init__(self) -> None:
         super().__init__(2, 2)
-        self.register_forward_hook(self._normalise)
+        self.register_forward_hook(self._normalize)
 
-    def _normalise(self, _: nn.Module, __: Any, output: torch.Tensor) -> torch.Tensor:
+    def _normalize(self, _: nn.Module, __: Any, output: torch.Tensor) -> torch.Tensor:
         return output / 2
 
 
@@ -88,6 +104,6 @@ def _hooked(hook: Any) -> Subject:
 CHECK = Check(
     rule=RULE,
     inspect=inspect,
-    good=(lambda: _hooked(_unchanged), lambda: Subject(_Normalised().eval(), (torch.ones(1, 2),))),
+    good=(lambda: _hooked(_unchanged), lambda: Subject(_Normalized().eval(), (torch.ones(1, 2),))),
     bad=(lambda: _hooked(_double), lambda: _hooked(_Recorder())),
 )

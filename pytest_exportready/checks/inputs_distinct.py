@@ -1,11 +1,23 @@
-"""No tensor is passed twice in the example inputs.
+"""Each example input is a tensor of its own.
 
-``torch.export`` takes arguments that are the same object for one input. It succeeds, the program has a placeholder for
-each, reads one of them only, and is right on the example; given two tensors it computes with that one for both. (The
-stages here copy the inputs one by one, so that the program they prove is the right one.)
+Why it matters:
+    torch.export treats arguments that are the same object as one input. The program has a placeholder for
+    each, reads only one of them, and is right on the example inputs; given two tensors, it uses one for both.
+    (The stages copy each input, so that they export and compare the right program.)
 
-Bad:  ``torch.export.export(model, (x, x))``
-Good: ``torch.export.export(model, (x, x.clone()))``
+Example:
+    x = torch.ones(3, 2)
+    export_ready_check(nn.Bilinear(2, 2, 1).eval(), (x, x))
+
+Instead:
+    x = torch.ones(3, 2)
+    export_ready_check(nn.Bilinear(2, 2, 1).eval(), (x, x.clone()))
+
+Severity:
+    error: one tensor object is passed more than once.
+
+Not reported:
+    Views of one tensor.
 """
 
 from __future__ import annotations
@@ -33,9 +45,9 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         if others:
             yield RULE.error(
                 others[0],
-                f"{first} and {few(others)} are the same tensor: torch.export takes them for one input, and a program "
-                "exported so reads one of them for each, whatever it is given",
-                "pass a tensor of its own for each argument: x.clone()",
+                f"{first} and {few(others)} are the same tensor, which `torch.export` records as one input. "
+                "The program then ignores the others.",
+                "Pass a separate tensor for each argument, such as `x.clone()`.",
             )
 
 

@@ -1,14 +1,41 @@
-"""The loss scale of mixed-precision training is no part of the program.
+"""The loss scale of mixed-precision training is not part of the program.
 
-``scaler.scale(...)`` in ``forward``, or a product with ``scaler.get_scale()``, belongs to the training step:
-``torch.export`` records the scale of that moment (65536 to begin with) as a number, the program agrees with the module,
-and what it returns is that many times too large. Looked for are products with the scale of a GradScaler that is about:
-``training_state["scaler"]``, an attribute of a module, a name in the file of a module's class. A scale held by a tensor
-can only come from the scaler; a plain number that is the same by chance (audio divides by 32768) is an error where the
-product is returned, elsewhere a warning. Without an enabled scaler any number is fine.
+Why it matters:
+    `scaler.scale(...)` or a product with `scaler.get_scale()` in `forward` belongs to the training step.
+    torch.export records the current scale (65536 initially) as a number: the program agrees with the eager
+    module, and its outputs are too large by that factor. Products with the scale of a GradScaler in
+    `training_state`, in an attribute of a module, or in a variable of the file of its class are looked for.
 
-Bad:  ``return self.scaler.scale(self.head(x))`` in ``forward``
-Good: ``scaler.scale(loss).backward()`` in the training loop
+Example:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scaler = torch.amp.GradScaler("cpu")
+            self.head = nn.Linear(2, 1)
+
+        def forward(self, x):
+            return self.head(x) * self.scaler.get_scale()
+
+    export_ready_check(Net().eval(), (torch.ones(1, 2),))
+
+Instead:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scaler = torch.amp.GradScaler("cpu")
+            self.head = nn.Linear(2, 1)
+
+        def forward(self, x):
+            return self.head(x)
+
+    export_ready_check(Net().eval(), (torch.ones(1, 2),))
+
+Severity:
+    error: the scale is in a tensor, or the product is returned.
+    warning: another product with the same number, which may be a coincidence (audio divides by 32768).
+
+Not reported:
+    Any number if no GradScaler is enabled.
 """
 
 from __future__ import annotations
@@ -21,7 +48,6 @@ from torch import nn
 from torch.amp import GradScaler
 from torch.export import ExportedProgram
 
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.program.nodes import operator_name, owner, source
 from pytest_exportready.analysis.program.scalar_factors import factors
 from pytest_exportready.case.finding import Finding, Rule
@@ -40,19 +66,18 @@ def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Find
         where = scales.get(factor.value) or inverses.get(factor.value)
         if where:
             file, line = source(factor.node)
-            tell = RULE.error if factor.returned or not factor.literal else RULE.warning
-            yield tell(
+            yield RULE.report(
+                "error" if factor.returned or not factor.literal else "warning",
                 owner(factor.node),
-                f"{operator_name(factor.node)} by {factor.value:g}, the scale of the GradScaler {where}: "
-                "loss scaling is recorded as a number.",
-                "take the scale out of forward: scaler.scale(loss).backward() in the training step",
+                f"`{operator_name(factor.node)}` uses the number {factor.value:g}, the scale of GradScaler `{where}`.",
+                "Remove the scale from `forward`; call `scaler.scale(loss).backward()` in the training step.",
                 file=file,
                 line=line,
             )
 
 
 def _scales(subject: Subject) -> Iterator[tuple[str, float]]:
-    for where, scaler in {**scalers(subject), **_in_files(unwrap(subject.model)[0])}.items():
+    for where, scaler in {**scalers(subject), **_in_files(subject.module)}.items():
         if isinstance(scaler, Mapping):
             scale = scaler.get("scale")
         else:
@@ -62,7 +87,7 @@ def _scales(subject: Subject) -> Iterator[tuple[str, float]]:
 
 
 def _in_files(model: nn.Module) -> dict[str, GradScaler]:
-    """GradScalers that the files of the modules' classes name."""
+    """Return the GradScalers in variables of the files that define the modules' classes."""
     files = {type(module).__module__ for module in model.modules()}
     names = [vars(sys.modules[file]) for file in sorted(files) if file in sys.modules]
     return {name: value for table in names for name, value in table.items() if isinstance(value, GradScaler)}

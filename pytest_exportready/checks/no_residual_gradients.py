@@ -1,12 +1,23 @@
-"""No parameter still carries the gradient of the last training step.
+"""No parameter holds the gradient of the last training step.
 
-A gradient left on a parameter is no part of the model, yet it doubles the memory of whoever keeps the
-module, is copied by some checkpoint code, and is added to by the next ``backward()``: the first step after
-a resume is then wrong. Nothing fails: ``torch.export`` ignores gradients. A gradient that is not finite
-says besides that the last step was an overflow (``torch.amp``: the step was skipped, the gradients stay).
+Why it matters:
+    torch.export ignores gradients, so nothing fails. But a gradient doubles the memory of the parameter, some
+    code copies it into checkpoints, and the next `backward()` adds to it: the first step after a resume is
+    wrong. A gradient that is not finite shows that the last step was skipped as an overflow.
 
-Bad:  ``loss.backward(); optimizer.step(); export(model)``
-Good: ``optimizer.step(); optimizer.zero_grad(set_to_none=True); export(model)``
+Example:
+    model = nn.Linear(2, 2)
+    model(torch.ones(1, 2)).sum().backward()
+    export_ready_check(model.eval(), (torch.ones(1, 2),))
+
+Instead:
+    model = nn.Linear(2, 2)
+    model(torch.ones(1, 2)).sum().backward()
+    model.zero_grad(set_to_none=True)
+    export_ready_check(model.eval(), (torch.ones(1, 2),))
+
+Severity:
+    warning: any parameter has a gradient.
 """
 
 from __future__ import annotations
@@ -17,7 +28,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.tensor_values import all_finite
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks._check import Check, Subject
@@ -35,20 +45,20 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     overflow = f" Not finite: {few(broken)}." if broken else ""
     yield RULE.warning(
         next(iter(left)),
-        f"gradients left on {count} ({mebibytes:.1f} MiB): {few(left)}.{overflow}",
-        "optimizer.zero_grad(set_to_none=True) after the last step",
+        f"Gradients remain on {count} ({mebibytes:.1f} MiB): {few(left)}.{overflow}",
+        "Call `optimizer.zero_grad(set_to_none=True)` after the last step.",
     )
 
 
 def remedy(subject: Subject) -> list[str]:
     left = _gradients(subject)
-    for parameter in unwrap(subject.model)[0].parameters():
+    for parameter in subject.module.parameters():
         parameter.grad = None
-    return [f"set the gradients of {counted(len(left), 'parameter')} to None"] if left else []
+    return [f"Set the gradients of {counted(len(left), 'parameter')} to None."] if left else []
 
 
 def _gradients(subject: Subject) -> dict[str, torch.Tensor]:
-    named = unwrap(subject.model)[0].named_parameters()
+    named = subject.module.named_parameters()
     return {name: p.grad for name, p in named if p.grad is not None}
 
 

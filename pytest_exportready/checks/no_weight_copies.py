@@ -1,13 +1,40 @@
 """No constant of the program is a copy of one of its weights.
 
-``self.w_t = self.w.detach().t().clone()`` in the constructor, or a cache of a weight in a list or a config object, is a
-constant of the program outside its state dict: new weights that are loaded by name do not reach it. Told is only what
-is certain: equal to a parameter value by value (as it is, transposed, flat, or in another dtype), with at least 8
-different values. An error where the program does not read the parameter at all, so that the copy stands in for it; a
-warning where it reads both. Fine are tables, masks and positions, and snapshots of weights that were trained since.
+Why it matters:
+    `self.w_t = self.w.detach().t().clone()` in `__init__`, or a weight cached in a list or a config object,
+    becomes a constant of the program outside its state dict. New weights that are loaded by name do not
+    change it. Only certain copies are reported: equal to a parameter value by value (as it is, transposed,
+    flat, or in another dtype), with at least 8 different values.
 
-Bad:  ``self.w16 = self.w.detach().half()`` in ``__init__``, only ``self.w16`` in ``forward``
-Good: ``self.w.half()`` in ``forward``
+Example:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(4, 4))
+            self.copy = self.w.detach().clone()
+
+        def forward(self, x):
+            return x @ self.copy
+
+    export_ready_check(Net(), (torch.ones(2, 4),))
+
+Instead:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(4, 4))
+
+        def forward(self, x):
+            return x @ self.w
+
+    export_ready_check(Net(), (torch.ones(2, 4),))
+
+Severity:
+    error: the program does not read the parameter itself.
+    warning: the program reads both, or the parameter is frozen.
+
+Not reported:
+    Tables, masks, positions, and copies of weights that were trained since.
 """
 
 from __future__ import annotations
@@ -19,7 +46,6 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.program.unused_state import unread_state
 from pytest_exportready.analysis.program.weight_copies import copied_weights, same_numbers
 from pytest_exportready.case.finding import Finding, Rule
@@ -33,24 +59,20 @@ def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Find
     for copy in copied_weights(program):
         place = _place(subject, copy.constant, program.constants[copy.constant])
         trained = program.state_dict[copy.weight].requires_grad
-        fix = f"read {copy.weight}{copy.form} itself in forward; keep no copy of it"
+        message = f"This constant is a copy of `{copy.weight}`. New weights that are loaded by name do not change it."
+        fix = f"Read `{copy.weight}{copy.form}` in `forward` instead of a copy."
         if copy.weight in unread:
-            tell = RULE.error if trained else RULE.warning
-            yield tell(
-                place,
-                f"a copy of {copy.weight}, which the program does not read itself: new weights loaded by name change "
-                "nothing.",
-                fix,
-            )
+            message += f" The program does not read `{copy.weight}` itself."
+            yield RULE.report("error" if trained else "warning", place, message, fix)
         elif trained:
-            yield RULE.warning(place, f"a copy of {copy.weight}, which new weights loaded by name leave as it is.", fix)
+            yield RULE.warning(place, message, fix)
 
 
 def _place(subject: Subject, constant: str, value: torch.Tensor) -> str:
-    """Where the module keeps the constant; its name in the program when it is not found there."""
-    kept = unregistered_tensors(unwrap(subject.model)[0], functions=True)
-    alike = (place for place, tensor in kept if tensor.dtype == value.dtype and same_numbers(value, tensor.detach()))
-    return next(alike, constant)
+    """Return where the module keeps the constant, or its name in the program."""
+    kept = unregistered_tensors(subject.module, functions=True)
+    same = (place for place, tensor in kept if tensor.dtype == value.dtype and same_numbers(value, tensor.detach()))
+    return next(same, constant)
 
 
 class _Kept(nn.Module):

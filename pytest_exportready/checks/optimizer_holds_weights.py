@@ -1,14 +1,27 @@
-"""The optimizer in ``training_state`` trains the tensors that the model has.
+"""The optimizer in `training_state` trains the parameters of this model.
 
-An optimizer keeps the tensors that it was given. Made before a layer was replaced (a new head), or before parameters
-were made anew (``to_empty``, ``load_state_dict(assign=True)``), it goes on to train tensors of no model, and the new
-ones stay as they were: without an error, and with a loss that falls. Told is an optimizer that holds some parameters
-of the model, and in the place of others, which no group has, tensors of other objects that differ from these in one
-size at the most. Fine are frozen parameters, an optimizer of several models, and one of a model that this one is a copy
-of (an average). An optimizer that keeps a state for what it trained, and has none for anything, has taken no step.
+Why it matters:
+    An optimizer keeps the tensors that it was given. If it was created before a layer was replaced or
+    parameters were created again (`to_empty`, `load_state_dict(assign=True)`), it trains tensors of no model.
+    There is no error, the loss falls, and the new parameters keep their initial values.
 
-Bad:  ``optimizer = Adam(net.parameters()); net.head = nn.Linear(8, 2); train(net, optimizer)``
-Good: ``net.head = nn.Linear(8, 2); optimizer = Adam(net.parameters()); train(net, optimizer)``
+Example:
+    net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 5)).eval()
+    optimizer = torch.optim.Adam(net.parameters())
+    net[1] = nn.Linear(8, 2).eval()
+    export_ready_check(net, (torch.ones(1, 4),), training_state={"optimizer": optimizer})
+
+Instead:
+    net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 5)).eval()
+    net[1] = nn.Linear(8, 2).eval()
+    optimizer = torch.optim.Adam(net.parameters())
+    export_ready_check(net, (torch.ones(1, 4),), training_state={"optimizer": optimizer})
+
+Severity:
+    error: tensors of similar shape in place of parameters; no state after steps (a GradScaler skipped them).
+
+Not reported:
+    Frozen parameters, an optimizer of several models, an optimizer of the model that this one is a copy of.
 """
 
 from __future__ import annotations
@@ -18,7 +31,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import counted, few
 from pytest_exportready.checks._check import Check, Subject
@@ -31,44 +43,42 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     if not isinstance(optimizer, torch.optim.Optimizer):
         return
     held = {id(p): p for group in optimizer.param_groups for p in group["params"]}
-    named = {name: p for name, p in unwrap(subject.model)[0].named_parameters() if p.requires_grad}
+    named = {name: p for name, p in subject.module.named_parameters() if p.requires_grad}
     own = {id(p) for p in named.values()}
     missed = {name: p for name, p in named.items() if id(p) not in held}
     others = [p for key, p in held.items() if key not in own]
     if own & held.keys() and missed and _stand_for(others, list(missed.values())):
         yield RULE.error(
             few(missed),
-            f"{counted(len(missed), 'parameter')} in no group of the optimizer, which holds tensors of other objects "
-            "in their place: it trained those",
-            "make the optimizer after the model is complete, and train again",
+            f"The optimizer holds other tensors in place of {counted(len(missed), 'parameter')}, and trained those.",
+            "Create the optimizer after the model is complete, and train again.",
         )
     steps = subject.training_state.get("step")
     if isinstance(steps, int) and steps > 0 and own & held.keys() and _keeps_state(optimizer) and not optimizer.state:
         yield RULE.error(
             "optimizer",
-            f"the {type(optimizer).__name__} has no state after {counted(steps, 'step')}: it has taken none, as where "
-            "a GradScaler skips every step",
-            "look for NaN or inf in the loss and the gradients, and train again",
+            f"{type(optimizer).__name__} has no state after {counted(steps, 'step')}, so every step was skipped.",
+            "Look for NaN or inf in the loss and the gradients, and train again.",
         )
 
 
 def _stand_for(others: list[Tensor], missed: list[nn.Parameter]) -> bool:
-    """Whether each of ``missed`` has one of ``others`` for itself that it may have replaced."""
+    """Return whether each of ``missed`` may have replaced a different one of ``others``."""
     left = list(others)
     for parameter in missed:
-        alike = next((n for n, other in enumerate(left) if _alike(other, parameter)), None)
-        if alike is None:
+        replaced = next((n for n, other in enumerate(left) if _is_similar(other, parameter)), None)
+        if replaced is None:
             return False
-        del left[alike]
+        del left[replaced]
     return True
 
 
-def _alike(one: Tensor, other: Tensor) -> bool:
+def _is_similar(one: Tensor, other: Tensor) -> bool:
     return one.dim() == other.dim() and sum(a != b for a, b in zip(one.shape, other.shape, strict=True)) <= 1
 
 
 def _keeps_state(optimizer: torch.optim.Optimizer) -> bool:
-    """Known of torch's own: all but plain SGD keep a state for each parameter from the first step on."""
+    """Return whether it keeps a state for each parameter from the first step on: all of torch but plain SGD do."""
     if not type(optimizer).__module__.startswith("torch.optim"):
         return False
     return type(optimizer) is not torch.optim.SGD or any(group["momentum"] for group in optimizer.param_groups)

@@ -1,12 +1,13 @@
-"""Every parameter is whole on the rank that exports: nothing is sharded.
+"""Every parameter is whole on the rank that exports.
 
-``fully_shard`` leaves DTensors of which each rank holds a part: ``torch.export`` fails with a message about something
-else. After ``unshard()`` it succeeds, and the program fails when it runs, for the memory is
-taken back. FullyShardedDataParallel keeps flat parameters that cannot be traced. On one rank some of this works
-by chance. What can be exported is a plain module with the whole state dict.
+Why it matters:
+    `fully_shard` leaves DTensors of which each rank holds a part, and torch.export fails with an unrelated
+    message. After `unshard()` it succeeds, but the program fails at run time, because the memory is freed
+    again. FullyShardedDataParallel keeps flat parameters that cannot be traced. Export a plain module with
+    the full state dict.
 
-Bad:  ``fully_shard(model); ...; export(model)``
-Good: ``plain.load_state_dict(get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)))``
+Severity:
+    error: a parameter or buffer is sharded, or a module is under `fully_shard` or FullyShardedDataParallel.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from torch import nn
 from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules
 from pytest_exportready.analysis.torch_internals.modules import is_fsdp1
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.case.wording import counted, few
+from pytest_exportready.case.wording import few, subject_of
 from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER318", "parameters_not_sharded")
 
-GATHER = (
-    "on every rank: state = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)); "
-    "plain.load_state_dict(state); export plain"
+_GATHER = (
+    "Load `get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))`, called on every rank, into a "
+    "plain module."
 )
 
 
@@ -36,25 +37,18 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     modules = sharding_modules(subject.model)
     flat = [name for name, module in modules.items() if is_fsdp1(module)]
     if flat:
-        shown = few(
-            (f"{name} is FullyShardedDataParallel" if name else "root is FullyShardedDataParallel") for name in flat
-        )
-        yield RULE.error(flat[0], f"{shown}: its parameters are sharded and flat.", GATHER)
+        message = f"FullyShardedDataParallel shards and flattens the parameters of {few(flat)}."
+        yield RULE.error(flat[0], message, _GATHER)
     elif parts:
         placements = ", ".join(dict.fromkeys(parts.values()))
         yield RULE.error(
             next(iter(parts)),
-            f"{counted(len(parts), 'tensor')} sharded over the ranks (DTensor, {placements}): {few(parts, 6)}.",
-            f"{GATHER}; or prepare_for_export(model) on every rank",
+            f"{subject_of(len(parts), 'tensor')} sharded (DTensor, {placements}): {few(parts, 6)}.",
+            "Call `prepare_for_export(model)` on every rank, or load the full state dict into a plain module.",
         )
     elif modules:
-        held = [name for name, _ in subject.model.named_parameters()]
-        yield RULE.error(
-            next(iter(modules)),
-            f"{few(modules)} under fully_shard, unsharded for the moment: {few(held, 6)}. The program's weights vanish "
-            "with the next reshard().",
-            GATHER,
-        )
+        message = f"`fully_shard` is applied to {few(modules)}. The next `reshard()` frees the program's weights."
+        yield RULE.error(next(iter(modules)), message, _GATHER)
 
 
 def _sharded() -> Subject:

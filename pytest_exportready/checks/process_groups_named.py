@@ -1,11 +1,13 @@
-"""Collectives of a program find their process group by a name that means the same everywhere.
+"""Collectives of the program find their process group by a name that means the same in every process.
 
-``torch.export`` records a collective, ``torch.distributed.all_reduce`` in forward included, with torch's own name of
-its group: a number, in the order in which that process made its groups. Where the program is loaded another group may
-have that number. Nothing fails then, and the results are wrong.
+Why it matters:
+    torch.export records a collective with torch's name of its group: a number, in the order in which this
+    process created its groups. In the process that loads the program, another group may have that number.
+    Nothing fails, and the results are wrong. `name_group` and the `exportable_*` collectives use a name of
+    yours.
 
-Bad:  ``torch.distributed.all_reduce(x)`` in ``forward``
-Good: ``x = exportable_all_reduce(x, "data_parallel")``, with ``name_group("data_parallel", group)`` in each process
+Severity:
+    warning: a collective is recorded with a number.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from torch.export import ExportedProgram
 from pytest_exportready.analysis.program.nodes import operator_name, place, source
 from pytest_exportready.analysis.torch_internals.groups import functional_collectives
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.case.wording import counted
+from pytest_exportready.case.wording import subject_of
 from pytest_exportready.checks._check import Check, Subject, nothing
 from pytest_exportready.transforms.collectives.groups import PREFIX, group_arguments
 
@@ -41,10 +43,10 @@ def inspect_program(program: ExportedProgram, subject: Subject) -> Iterator[Find
         form = _FORMS.get(operator_name(node).rpartition("::")[2].rstrip("_"), "a collective of pytest_exportready")
         yield RULE.warning(
             place(node),
-            f"{counted(len(loose), 'collective')} on process group {kept!r}, which is torch's number for it in this "
-            "process: loaded where another group has that number, the program gives wrong results and no error",
-            f'name_group("group", group) in each process, and {form.format(group=repr("group"))} in forward; '
-            f'bind_groups(program, {{{kept!r}: "group"}}) mends a program that is there already',
+            f"{subject_of(len(loose), 'collective')} on process group {kept!r}, a number in this process. "
+            "Where another group has that number, the results are wrong without an error.",
+            f'Call `name_group("group", group)` in each process, and use `{form.format(group=repr("group"))}` in '
+            f'`forward`; `bind_groups(program, {{{kept!r}: "group"}})` fixes an existing program.',
             file=file,
             line=line,
         )

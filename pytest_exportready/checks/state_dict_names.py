@@ -1,12 +1,28 @@
-"""The state dict has the names that the model has.
+"""The state dict has the names of the model's parameters and buffers.
 
-A hook on saving (``register_state_dict_pre_hook``, a hook of a training library) may rename or drop entries: the
-checkpoint then has other names than the program, whose names are those of the module, and new weights loaded by name
-miss. Renamed entries are an error. Entries that are only left out (a frozen backbone, the base of an
-adapter) are mentioned. Hooks that change nothing, and those of torch, are fine.
+Why it matters:
+    A hook on saving (`register_state_dict_pre_hook`, a hook of a training library) may rename or drop
+    entries. The checkpoint then has other names than the program, and weights loaded by name do not match.
 
-Bad:  a state-dict hook that writes ``state["first.weight"] = state.pop("0.weight")``
-Good: rename once, when the checkpoint is written, and back when it is loaded
+Example:
+    def rename(module, state, prefix, metadata):
+        state["first.weight"] = state.pop("weight")
+
+    model = nn.Linear(2, 2).eval()
+    model.register_state_dict_post_hook(rename)
+    export_ready_check(model, (torch.ones(1, 2),))
+
+Instead:
+    model = nn.Linear(2, 2).eval()
+    checkpoint = {f"first.{name}": value for name, value in model.state_dict().items()}
+    export_ready_check(model, (torch.ones(1, 2),))
+
+Severity:
+    error: a hook adds or renames entries.
+    note: a hook only omits entries (a frozen backbone, the base of an adapter).
+
+Not reported:
+    Hooks that change no name, and those of torch.
 """
 
 from __future__ import annotations
@@ -18,7 +34,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.hooks import describe, is_torchs
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.hooks import state_dict_hooks
 from pytest_exportready.analysis.torch_internals.modules import is_persistent
 from pytest_exportready.case.finding import Finding, Rule
@@ -29,7 +44,7 @@ RULE = Rule("ER317", "state_dict_names")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     hooks = [
         (name, place)
         for name, module in model.named_modules()
@@ -45,18 +60,18 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     try:
         saved = {name for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
     except Exception:
-        return  # a state dict that cannot be made is no matter of names
+        return  # a state dict that cannot be made has no names to compare
     where, place = hooks[0]
     source: dict[str, Any] = {"file": place.file, "line": place.line}
     if added := sorted(saved - own):
         yield RULE.error(
             where,
-            f"state-dict hook {place.name} gives {counted(len(added), 'name')} that the model has not: {few(added)}.",
-            "handle.remove() on what registering it returned, and save the checkpoint again",
+            f"State-dict hook `{place.name}` adds {counted(len(added), 'name')} that the model lacks: {few(added)}.",
+            "Call `remove()` on the handle that registering returned, and save the checkpoint again.",
             **source,
         )
     elif dropped := sorted(own - saved):
-        message = f"state-dict hook {place.name} leaves out {counted(len(dropped), 'name')}: {few(dropped)}."
+        message = f"State-dict hook `{place.name}` omits {counted(len(dropped), 'name')}: {few(dropped)}."
         yield RULE.note(where, message, **source)
 
 

@@ -1,11 +1,34 @@
-"""Every tensor that the program takes along has a form in which it can be saved.
+"""Every tensor that the program contains has a form that `torch.export.save` can write.
 
-``torch.export.save`` writes strided tensors, complex and 8-bit floating-point ones among them. A sparse or MKL-DNN
-buffer exports and then cannot be written; a quantised or nested one cannot even be traced, and neither message
-says which tensor it was. A tensor in a plain attribute that forward does not read stays behind and does not matter.
+Why it matters:
+    Strided tensors can be written, including complex and 8-bit floating-point ones. A program with a sparse
+    or MKL-DNN buffer exports and then cannot be saved; a quantized or nested buffer cannot be traced. Neither
+    message names the tensor.
 
-Bad:  ``register_buffer("adjacency", adjacency.to_sparse())``
-Good: ``indices`` and ``values`` as two buffers, and ``torch.sparse_coo_tensor(...)`` in ``forward``
+Example:
+    class Graph(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("adjacency", torch.eye(3).to_sparse())
+
+        def forward(self, x):
+            return self.adjacency @ x
+
+    export_ready_check(Graph(), (torch.ones(3, 2),))
+
+Instead:
+    class Graph(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("adjacency", torch.eye(3))
+
+        def forward(self, x):
+            return self.adjacency @ x
+
+    export_ready_check(Graph(), (torch.ones(3, 2),))
+
+Severity:
+    error: a sparse, MKL-DNN, quantized or nested parameter, buffer or attribute that `forward` reads.
 """
 
 from __future__ import annotations
@@ -17,7 +40,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.plain_tensor_attributes import loose_tensors
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
 from pytest_exportready.checks._check import Check, Subject
@@ -25,34 +47,34 @@ from pytest_exportready.checks._check import Check, Subject
 RULE = Rule("ER212", "tensors_can_be_saved")
 
 FIXES = {
-    "sparse": "keep indices and values as two buffers and build the sparse tensor in forward, or .to_dense()",
-    "quantised": "keep int_repr() and the scale as buffers and dequantise in forward, or quantise with torchao",
-    "nested": "keep values and offsets as two buffers",
-    "MKL-DNN": ".to_dense()",
+    "sparse": "Store indices and values as buffers and build the sparse tensor in `forward`, or call `.to_dense()`.",
+    "quantized": "Store `int_repr()` and the scale as buffers and dequantize in `forward`, or quantize with torchao.",
+    "nested": "Store values and offsets as two buffers.",
+    "MKL-DNN": "Call `.to_dense()`.",
 }
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     tensors |= {entry.name: entry.tensor for entry in loose_tensors(model) if not entry.handled}
     kinds = {name: kind for name, tensor in tensors.items() if (kind := _kind(tensor))}
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name in kinds if kinds[name] == kind]
-        yield RULE.error(names[0], f"{kind}, which torch.export cannot take along: {few(names)}.", FIXES[kind])
+        yield RULE.error(names[0], f"`torch.export` cannot save {kind} tensors: {few(names)}.", FIXES[kind])
 
 
 def _kind(tensor: torch.Tensor) -> str:
     if tensor.is_nested:
         return "nested"
     if tensor.is_quantized:
-        return "quantised"
+        return "quantized"
     if tensor.layout is torch.strided:
         return ""
     return "sparse" if "sparse" in str(tensor.layout) else "MKL-DNN"
 
 
-def _quantised() -> torch.Tensor:
+def _quantized() -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer torch deprecates these tensors
         return torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)
@@ -70,6 +92,6 @@ CHECK = Check(
     good=(lambda: _net(torch.ones(2, dtype=torch.complex64)), lambda: _net(torch.ones(2).to(torch.float8_e4m3fn))),
     bad=(
         lambda: _net(torch.eye(2).to_sparse()),
-        lambda: _net(_quantised()),
+        lambda: _net(_quantized()),
     ),
 )

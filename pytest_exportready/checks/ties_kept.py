@@ -1,12 +1,41 @@
 """Weights that the model declares as tied are one tensor.
 
-A loader that skips the second name (``strict=False``), ``to_empty()`` or an assignment breaks a tie in silence: the
-output layer of a language model is then random. transformers declares ties in ``_tied_weights_keys``, in force while
-``config.tie_word_embeddings`` says so; a class may have a table of its own whose name contains ``tied``: pairs of
-parameter names. Two tensors with equal values still compute the same and are only mentioned.
+Why it matters:
+    A loader that skips the second name (`strict=False`), `to_empty()` or an assignment breaks a tie silently:
+    the output layer of a language model is then random. Ties are read from `_tied_weights_keys`
+    (transformers, if `config.tie_word_embeddings` is set) and from class attributes whose name contains
+    `tied`: pairs of parameter names.
 
-Bad:  ``model.lm_head.weight = nn.Parameter(torch.empty_like(model.embed.weight))``
-Good: ``model.tie_weights()`` after loading, or ``model.lm_head.weight = model.embed.weight``
+Example:
+    class LanguageModel(nn.Module):
+        tied = (("head.weight", "embed.weight"),)
+
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head = nn.Embedding(4, 2), nn.Linear(2, 4, bias=False)
+
+        def forward(self, ids):
+            return self.head(self.embed(ids))
+
+    export_ready_check(LanguageModel().eval(), (torch.tensor([1]),))
+
+Instead:
+    class LanguageModel(nn.Module):
+        tied = (("head.weight", "embed.weight"),)
+
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head = nn.Embedding(4, 2), nn.Linear(2, 4, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, ids):
+            return self.head(self.embed(ids))
+
+    export_ready_check(LanguageModel().eval(), (torch.tensor([1]),))
+
+Severity:
+    error: the two are separate tensors with different values.
+    note: the two are separate tensors with equal values.
 """
 
 from __future__ import annotations
@@ -20,7 +49,6 @@ from torch import nn
 
 from pytest_exportready.analysis.module.snapshot import equal_bits
 from pytest_exportready.analysis.module.tensor_values import readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
 
@@ -28,7 +56,7 @@ RULE = Rule("ER315", "ties_kept")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     for prefix, module in model.named_modules():
         for one, other in _declared(module):
             a, b = _parameter(module, one), _parameter(module, other)
@@ -36,17 +64,18 @@ def inspect(subject: Subject) -> Iterator[Finding]:
                 continue
             where = f"{prefix}.{one}".removeprefix(".")
             missing = subject.checkpoint is not None and where not in subject.checkpoint
-            what = f"declared as tied to {other}, but a tensor of its own"
-            what += " (the checkpoint has no such name)" if missing else ""
+            suffix = " The checkpoint does not contain it." if missing else ""
+            message = f"`{one}` is declared as tied to `{other}`, but is a separate tensor with"
             owner = f"model.get_submodule({prefix!r})" if prefix else "model"
             if equal_bits(a.detach(), b.detach()):
-                yield RULE.note(where, f"{what}, with equal values so far.")
+                yield RULE.note(where, f"{message} equal values.{suffix}")
             else:
-                yield RULE.error(where, f"{what}, with other values.", f"{owner}.{one} = {owner}.{other}")
+                fix = f"Assign `{owner}.{one} = {owner}.{other}`."
+                yield RULE.error(where, f"{message} other values.{suffix}", fix)
 
 
 def _declared(module: nn.Module) -> Iterator[tuple[str, str]]:
-    """Pairs of parameter names that the class of ``module`` says are one."""
+    """Yield the pairs of parameter names that the class of ``module`` declares as tied."""
     kind: type = type(module)
     for name in _tables(kind):
         table = getattr(kind, name)
@@ -73,7 +102,7 @@ def _pairs(table: Any) -> list[tuple[str, str]]:
 
 
 def _with_input_embeddings(module: nn.Module, names: Any) -> list[tuple[str, str]]:
-    """transformers' older form: names only, all tied to the weight of the input embeddings."""
+    """Return the pairs of the older form of transformers: names only, all tied to the input embeddings."""
     inputs = getattr(module, "get_input_embeddings", lambda: None)()
     outputs = getattr(module, "get_output_embeddings", lambda: None)()
     known = {id(parameter): name for name, parameter in module.named_parameters()}

@@ -1,12 +1,39 @@
 """A buffer that training changes is in the state dict.
 
-``register_buffer(..., persistent=False)`` keeps a buffer out of the state dict, which is right for what the
-constructor can compute again (a mask, rotary frequencies). Where training writes it, a checkpoint misses it, and a
-fresh model that loads the checkpoint without a complaint answers with the initial values. Found by one forward in
-training mode on the example inputs, put back afterwards.
+Why it matters:
+    `register_buffer(..., persistent=False)` keeps a buffer out of the state dict. That is right for what
+    `__init__` can compute again (a mask, rotary frequencies). If training writes it, the checkpoint lacks it,
+    and a new model that loads the checkpoint has the initial values. One forward in training mode shows which
+    buffers are written.
 
-Bad:  ``register_buffer("scale", torch.ones(4), persistent=False)``, updated in ``forward`` while training
-Good: ``register_buffer("scale", torch.ones(4))``
+Example:
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("scale", torch.ones(2), persistent=False)
+
+        def forward(self, x):
+            if self.training:
+                self.scale = 0.9 * self.scale + 0.1 * x.abs().amax(0)
+            return x / self.scale
+
+    export_ready_check(Scaled().eval(), (torch.full((1, 2), 3.0),))
+
+Instead:
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("scale", torch.ones(2))
+
+        def forward(self, x):
+            if self.training:
+                self.scale = 0.9 * self.scale + 0.1 * x.abs().amax(0)
+            return x / self.scale
+
+    export_ready_check(Scaled().eval(), (torch.full((1, 2), 3.0),))
+
+Severity:
+    error: `forward` writes a non-persistent buffer in training mode, and not in eval mode.
 """
 
 from __future__ import annotations
@@ -20,7 +47,6 @@ from pytest_exportready.analysis.execution.call import run
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.module.snapshot import equal_bits, preserved
 from pytest_exportready.analysis.module.tensor_values import readable
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.source.bytecode import attributes_read, attributes_written, reached_from_forward
 from pytest_exportready.analysis.torch_internals.modules import is_persistent
 from pytest_exportready.case.finding import Finding, Rule
@@ -31,7 +57,7 @@ RULE = Rule("ER314", "trained_buffers_saved")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     names = [name for name in _not_saved(model) if name not in (subject.checkpoint or {})]
     if not names:
         return
@@ -41,14 +67,14 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         keys = list(dict.fromkeys(name.rpartition(".")[2] for name in lost))
         yield RULE.error(
             lost[0],
-            f"{counted(len(lost), 'buffer')} written in training but not in the state dict (persistent=False): "
-            f"{few(lost)}. A fresh model with the checkpoint has the initial values.",
-            f'self.register_buffer("{keys[0]}", ...) without persistent=False, and save the checkpoint again',
+            f"Training writes {counted(len(lost), 'buffer')} that the state dict lacks (`persistent=False`): "
+            f"{few(lost)}. A new model that loads the checkpoint has the initial values.",
+            f'Use `self.register_buffer("{keys[0]}", ...)` without `persistent=False`, and save the checkpoint again.',
         )
 
 
 def _not_saved(model: nn.Module) -> Iterator[str]:
-    """Non-persistent buffers that code which looks at the mode may write."""
+    """Yield the non-persistent buffers that code which reads the mode may write."""
     for prefix, module in model.named_modules():
         for key, buffer in module.named_buffers(recurse=False):
             if not is_persistent(module, key) and readable(buffer) and _may_write(type(module), key):
@@ -65,10 +91,10 @@ def _written(model: nn.Module, names: list[str], subject: Subject, *, training: 
     before = {name: model.get_buffer(name).detach().clone() for name in names}
     try:
         with preserved(model), global_state_kept():
-            run(model.train(training), [(subject.args, subject.kwargs)])
+            run(model.train(training), [subject.call])
             return {name for name in names if not equal_bits(before[name], model.get_buffer(name).detach())}
     except Exception:
-        return set()  # no training step on these inputs: nothing can be said
+        return set()  # forward does not run in training mode on these inputs
 
 
 class _Scaled(nn.Module):

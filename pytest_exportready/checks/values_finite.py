@@ -1,13 +1,26 @@
 """Every weight is a finite number.
 
-A weight beyond 65504 becomes infinite in ``model.half()``; a step after an overflow leaves NaN. ``torch.export`` copies
-both, and the program agrees with the module: as long as the example does not touch the weight, or a later
-operator hides it (``nan_to_num``, a sigmoid, an embedding row that was not asked for), nothing shows. Buffers may hold
-infinities (an attention mask) but no NaN; of a parameter that is not trained the same holds for ``-inf``. Running
-statistics are judged by ``batchnorm_frozen``. Tensors are read once, without copies.
+Why it matters:
+    A weight beyond 65504 becomes infinite in `model.half()`; a step after an overflow leaves NaN.
+    torch.export copies both, and the program agrees with the eager module. As long as the example inputs do
+    not reach the weight, or a later operator hides it (`nan_to_num`, a sigmoid, an embedding row that is not
+    used), nothing shows.
 
-Bad:  ``model.half()`` with a weight of ``1e5``
-Good: ``model.to(torch.bfloat16)``, which has the range of float32
+Example:
+    model = nn.Linear(2, 2).eval()
+    nn.init.constant_(model.weight, 1e5)
+    export_ready_check(model.half(), (torch.zeros(1, 2).half(),))
+
+Instead:
+    model = nn.Linear(2, 2).eval()
+    nn.init.constant_(model.weight, 1e5)
+    export_ready_check(model.to(torch.bfloat16), (torch.zeros(1, 2).to(torch.bfloat16),))
+
+Severity:
+    error: NaN in a parameter or buffer, or an infinity in a parameter.
+
+Not reported:
+    Infinities in buffers (an attention mask) and `-inf` in frozen parameters; running statistics, see ER302.
 """
 
 from __future__ import annotations
@@ -18,17 +31,16 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.nonfinite import not_finite
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.analysis.torch_internals.modules import is_norm
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.case.wording import counted, few
+from pytest_exportready.case.wording import few, subject_of
 from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER310", "values_finite")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model = unwrap(subject.model)[0]
+    model = subject.module
     statistics = {id(b) for m in model.modules() if is_norm(m) for _, b in m.named_buffers(recurse=False)}
     buffers = {name: buffer for name, buffer in model.named_buffers() if id(buffer) not in statistics}
     state = {**dict(model.named_parameters()), **buffers}
@@ -37,15 +49,15 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         halves = any(state[name].dtype == torch.float16 for name in broken)
         yield RULE.error(
             broken[0],
-            f"{counted(len(broken), 'tensor')} with a NaN or an infinity: {few(broken)}.",
-            "model.to(torch.bfloat16) in place of half(): beyond 65504 float16 is infinite"
+            f"{subject_of(len(broken), 'tensor')} not finite (NaN or infinity): {few(broken)}.",
+            "Call `model.to(torch.bfloat16)` instead of `half()`: float16 overflows above 65504."
             if halves
-            else "load the last checkpoint with finite weights: model.load_state_dict(checkpoint)",
+            else "Load the last checkpoint with finite weights: `model.load_state_dict(checkpoint)`.",
         )
 
 
 def _masks(tensor: torch.Tensor, anything: bool) -> bool:
-    """Whether the infinities may be meant: no NaN, and for a parameter that is not trained minus infinity only."""
+    """Return whether the infinities may be a mask: no NaN, and only minus infinity in a frozen parameter."""
     values = torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor.detach()
     if bool(values.isnan().any()):
         return False

@@ -1,13 +1,38 @@
-"""forward reads a weight itself, not a view of it that was kept aside.
+"""`forward` reads each weight itself, and not a view of it that was stored in an attribute.
 
-``self.w_t = self.w.data.t()`` in the constructor is a plain tensor. While it shares memory with the weight, the program
-holds it as a constant of its own: new weights loaded by name do not reach it. After
-``.to()``, ``half()`` or a load with ``assign=True`` the weight has other memory, the view keeps the old
-values, and training never changes them. Fine are parameters kept in a second place (``nn.LSTM``), what forward or a
-pre-forward hook makes anew, a ``clone()`` that is meant as a snapshot, and views that forward does not read.
+Why it matters:
+    `self.w_t = self.w.data.t()` is a plain tensor. While it shares memory with the weight, the program stores
+    it as a constant of its own, and new weights loaded by name do not reach it. After `.to()`, `half()` or a
+    load with `assign=True` the weight has other memory, and the view keeps the old values.
 
-Bad:  ``self.w_t = self.w.data.t()`` in ``__init__``, ``x @ self.w_t`` in ``forward``
-Good: ``x @ self.w.t()`` in ``forward``
+Example:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(2, 3))
+            self.w_t = self.w.data.t()
+
+        def forward(self, x):
+            return x @ self.w_t
+
+    export_ready_check(Net(), (torch.ones(1, 3),))
+
+Instead:
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(2, 3))
+
+        def forward(self, x):
+            return x @ self.w.t()
+
+    export_ready_check(Net(), (torch.ones(1, 3),))
+
+Severity:
+    error: `forward` reads such a view.
+
+Not reported:
+    Parameters in a second place (`nn.LSTM`), views that a pre-forward hook or `forward` creates, a `clone()`.
 """
 
 from __future__ import annotations
@@ -18,7 +43,6 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.parameter_views import KeptView, kept_views
-from pytest_exportready.analysis.module.wrappers import unwrap
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
 
@@ -26,20 +50,18 @@ RULE = Rule("ER316", "weights_read_directly")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    for view in kept_views(unwrap(subject.model)[0]):
+    for view in kept_views(subject.module):
         yield RULE.error(
             view.place,
-            f"forward reads {view.place}, {_what(view)}",
-            f"read self.{view.weight.rpartition('.')[2]} in forward, and make the view there",
+            f"`forward` reads a view of `{view.weight}` that {_consequence(view)}",
+            f"Read `self.{view.weight.rpartition('.')[2]}` in `forward`, and create the view there.",
         )
 
 
-def _what(view: KeptView) -> str:
+def _consequence(view: KeptView) -> str:
     if view.shares:
-        return f"a view of {view.weight}: a constant in the program, which new weights do not reach."
-    return (
-        f"taken from {view.weight} before that got other memory (.to(), half(), a load): its values are the old ones."
-    )
+        return "becomes a constant of the program. New weights that are loaded by name do not reach it."
+    return "keeps old values: the weight has other memory since `.to()`, `half()` or a load."
 
 
 class _Kept(nn.Module):

@@ -1,4 +1,4 @@
-"""An autocast region is an error only where it says another device type than that where the program will run."""
+"""An autocast region is an error only if it names another device type than the one on which the program will run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Follows(Block):
             return self.linear(x).relu()
 
 
-class Says(Block):
+class Names(Block):
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, self.enabled):
             return self.linear(x).relu()
@@ -48,14 +48,14 @@ def found(block: nn.Module, target: str | None, strict: bool = False) -> list[Fi
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_region_for_another_device_is_an_error(strict: bool) -> None:
-    (finding,) = found(Says(), "cuda", strict)
+    (finding,) = found(Names(), "cuda", strict)
     assert (finding.severity, finding.file) == ("error", __file__)
-    assert finding.line == Says.forward.__code__.co_firstlineno + 2
+    assert finding.line == Names.forward.__code__.co_firstlineno + 2
     assert 'autocast("cpu", bfloat16)' in finding.message
     assert 'torch.autocast("cuda")' in finding.fix
 
 
-def test_a_decorated_forward_says_the_device_too() -> None:
+def test_a_decorated_forward_names_the_device_too() -> None:
     (finding,) = found(Decorated(), "cuda:0")
     assert (finding.severity, finding.where) == ("error", "1")
 
@@ -65,13 +65,13 @@ def test_one_that_follows_the_input_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize("target", [None, "cpu"])
-@pytest.mark.parametrize("block", [Says, Follows, Decorated])
-def test_one_that_fits_is_mentioned(block: Any, target: str | None) -> None:
+@pytest.mark.parametrize("block", [Names, Follows, Decorated])
+def test_one_that_fits_is_a_note(block: Any, target: str | None) -> None:
     assert [f.severity for f in found(block(), target)] == ["note"]
 
 
-@pytest.mark.parametrize("block", [Says, Follows])
-def test_one_that_switches_autocast_off_is_fine(block: Any) -> None:
+@pytest.mark.parametrize("block", [Names, Follows])
+def test_one_that_disables_autocast_is_fine(block: Any) -> None:
     assert found(block(enabled=False), "cuda") == []
 
 
@@ -87,4 +87,4 @@ def test_one_without_effect_where_it_was_exported_is_a_warning() -> None:
 
 
 def test_each_region_names_its_module() -> None:
-    assert [f.where for f in found(nn.Sequential(Says(), Says()), "cuda")] == ["1.0", "1.1"]
+    assert [f.where for f in found(nn.Sequential(Names(), Names()), "cuda")] == ["1.0", "1.1"]

@@ -1,4 +1,4 @@
-"""Check autograd_functions_keep_rules: a warning where gradients matter, else information."""
+"""Check autograd_functions_keep_rules: a warning if gradients matter, otherwise a note."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Net(nn.Module):
 
 @pytest.mark.parametrize(("trainable", "severity"), [(True, "warning"), (False, "note")])
 def test_severity(trainable: bool, severity: str) -> None:
-    """Never an error: whether gradients are wrong, the stage gradients measures."""
+    """Never an error: the stage gradients measures whether gradients are wrong."""
     torch.manual_seed(0)
     readiness = export_ready_check(
         nn.Sequential(Net()).eval(), (torch.randn(4, 3),), trainable=trainable, stages=["gradients"]

@@ -55,7 +55,7 @@ def test_training_mode_names_the_first_and_counts() -> None:
     model = trained(net(*(nn.BatchNorm1d(4) for _ in range(5))))
     (finding,) = findings(model.train())
     assert (finding.severity, finding.where) == ("error", "1")
-    assert "5 norms in training mode: 1, 2, 3 and 2 more" in finding.message
+    assert "5 norms are in training mode: 1, 2, 3 and 2 more" in finding.message
 
 
 def test_instance_norm_that_tracks_counts_too() -> None:
@@ -85,7 +85,7 @@ def test_untouched_without_evidence_is_a_warning() -> None:
 
 def test_random_weights_are_no_evidence() -> None:
     model = net(nn.BatchNorm1d(4)).eval()
-    nn.init.normal_(model[1].weight, 1.0, 0.02)  # as DCGAN initialises it
+    nn.init.normal_(model[1].weight, 1.0, 0.02)  # as DCGAN initializes it
     assert judge(model) == [("warning", "1")]
 
 
@@ -101,7 +101,7 @@ def test_untouched_although_another_norm_was_trained() -> None:
     model.append(nn.BatchNorm1d(4).eval())
     (finding,) = findings(model)
     assert (finding.severity, finding.where) == ("error", "2")
-    assert "1 has seen 2 batches" in finding.message
+    assert "`1` has seen 2 batches" in finding.message
 
 
 def _optimizer() -> torch.optim.Optimizer:
@@ -127,11 +127,11 @@ def test_averaged_model_whose_statistics_stayed_behind() -> None:
     ema.n_averaged.fill_(6)
     (finding,) = findings(ema.eval())
     assert (finding.severity, finding.where) == ("error", "module.1")
-    assert "n_averaged is 6" in finding.message
+    assert "`n_averaged` is 6" in finding.message
     assert "use_buffers=True" in finding.fix
 
 
-def test_without_statistics_it_is_said_as_what_it_is() -> None:
+def test_no_statistics_at_all_is_a_warning() -> None:
     (finding,) = findings(net(nn.BatchNorm1d(4, track_running_stats=False)).eval())
     assert (finding.severity, finding.where) == ("warning", "1")
     assert "in eval mode too" in finding.message
@@ -153,8 +153,8 @@ class TwoHeads(nn.Module):
         return torch.stack([self.heads[name](x) for name in self.used])
 
 
-def test_a_norm_that_forward_does_not_use_is_only_mentioned() -> None:
-    """A head of another task has no part in the program; where forward cannot be run, nobody knows."""
+def test_a_norm_that_forward_does_not_use_is_a_note() -> None:
+    """A head of another task has no part in the program; where forward does not run, this is unknown."""
     model = trained(TwoHeads("a"))
     assert judge(model, args=(torch.randn(2, 3),)) == [("note", "heads.b.1")]
     assert judge(model, args=(torch.randn(2, 9),)) == [("error", "heads.b.1")]

@@ -97,5 +97,5 @@ def test_warm_and_still_right_is_clean() -> None:
     assert judge(model) == []
 
 
-def test_declared_state_is_the_users_matter() -> None:
+def test_declared_state_is_not_reported() -> None:
     assert judge(InAttribute().train_further(), allow_mutation=True) == []

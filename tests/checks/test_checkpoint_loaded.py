@@ -1,4 +1,4 @@
-"""Check checkpoint_loaded: names, shapes and values; what only looks like a difference is none."""
+"""Check checkpoint_loaded: differences in names, shapes and values, and what is not one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def where(model: nn.Module, checkpoint: Any) -> list[str]:
     return [finding.where for finding in inspect(Subject(model, checkpoint=checkpoint))]
 
 
-def test_what_is_no_difference() -> None:
+def test_what_is_not_a_difference() -> None:
     """One name of a tied weight, no buffers, entries of others, another precision, the live state dict itself."""
     model = Tied()
     state = saved(model)

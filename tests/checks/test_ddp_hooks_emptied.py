@@ -45,17 +45,19 @@ def test_ddp_at_the_root_and_its_communication_hook() -> None:
     ddp.register_comm_hook(None, fp16_compress_hook)
     (finding,) = judge(ddp)
     assert (finding.severity, finding.where) == ("error", "")
-    assert "root is DistributedDataParallel; export model.module" in finding.message
+    assert "wrapped in DistributedDataParallel" in finding.message
+    assert "torch.export.export(model.module, ...)" in finding.fix
     assert "fp16_compress_hook" in finding.message
     subject = Subject(ddp)
-    assert remedy(subject) == ["took DistributedDataParallel off the root"]
+    assert remedy(subject) == ["Removed DistributedDataParallel around the model."]
     assert subject.model is ddp.module
     assert judge(subject.model) == []
 
 
-def test_compiled_inside_data_parallel_is_told_from_outside_in() -> None:
+def test_compiled_inside_data_parallel_names_both_from_outside_in() -> None:
     (finding,) = judge(nn.DataParallel(torch.compile(net(), backend="eager")))
-    assert "root is DataParallel around OptimizedModule; export model.module._orig_mod" in finding.message
+    assert "wrapped in DataParallel around OptimizedModule" in finding.message
+    assert "model.module._orig_mod" in finding.fix
 
 
 def test_wrapper_inside() -> None:
@@ -63,9 +65,9 @@ def test_wrapper_inside() -> None:
     model.encoder = torch.compile(net(), backend="eager")
     model.blocks = nn.ModuleList([nn.DataParallel(net())])
     assert brief(model) == [("error", "encoder"), ("error", "blocks.0")]
-    assert judge(model)[0].fix == "model.encoder = model.encoder._orig_mod"
+    assert judge(model)[0].fix == "Assign `model.encoder = model.encoder._orig_mod`."
     subject = Subject(model)
-    assert remedy(subject) == ["took OptimizedModule off encoder", "took DataParallel off blocks.0"]
+    assert remedy(subject) == ["Removed OptimizedModule around encoder.", "Removed DataParallel around blocks.0."]
     assert judge(subject.model) == []
     assert type(model.blocks[0]) is nn.Sequential
 
@@ -89,14 +91,14 @@ def test_prefix_in_the_checkpoint(prefix: str) -> None:
     checkpoint = {prefix + name: value for name, value in net().state_dict().items()}
     findings = judge(net(), checkpoint=checkpoint)
     assert [f.severity for f in findings] == ["error"]
-    assert "the checkpoint's names contain" in findings[0].message
+    assert "Names in the checkpoint" in findings[0].message
 
 
 @pytest.mark.parametrize("model", [Wrapping(), AveragedModel(net())])
 def test_prefix_in_the_model(model: nn.Module) -> None:
     (finding,) = judge(model, checkpoint=net().state_dict())
     assert finding.severity == "error"
-    assert "the model's names contain module." in finding.message
+    assert "Names in the model contain `module.`" in finding.message
 
 
 def test_another_models_checkpoint_is_not_a_prefix() -> None:
@@ -128,7 +130,7 @@ def test_backward_hook_names_the_function_and_its_file(hook: Any, name: str) -> 
     model[2].weight.register_hook(hook)
     (finding,) = judge(model)
     assert finding.severity == "warning"
-    assert f"{name} is left on 0, 2.weight" in finding.message
+    assert f"`{name}` is registered on 0, 2.weight" in finding.message
     assert finding.file == __file__
     assert finding.line > 0
 
@@ -147,7 +149,7 @@ def test_every_kind_of_backward_hook_is_removed(register: Any) -> None:
     subject = Subject(net())
     register(subject.model)
     assert [f.severity for f in inspect(subject)] == ["warning"]
-    assert remedy(subject) == ["removed the backward hooks of 1 module or parameter"]
+    assert remedy(subject) == ["Removed the backward hooks of 1 module or parameter."]
     assert list(inspect(subject)) == []
     calls: list[int] = []
     subject.model[0].register_full_backward_hook(lambda *_: calls.append(1))
@@ -155,17 +157,17 @@ def test_every_kind_of_backward_hook_is_removed(register: Any) -> None:
     assert calls == [1]
 
 
-def test_forward_hooks_are_mentioned_and_left() -> None:
+def test_forward_hooks_are_a_note_and_kept() -> None:
     subject = Subject(net())
     subject.model[0].register_forward_pre_hook(tally)
     subject.model[2].register_forward_hook(tally)
     assert [f.severity for f in inspect(subject)] == ["note"]
-    assert remedy(subject) == ["left the forward hooks on 0, 2 alone: they may compute"]
+    assert remedy(subject) == ["Kept the forward hooks on 0, 2: they may compute."]
     assert [f.severity for f in inspect(subject)] == ["note"]
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_torchs_own_forward_hooks_are_not_mentioned() -> None:
+def test_forward_hooks_of_torch_are_not_reported() -> None:
     assert judge(nn.utils.weight_norm(nn.Linear(2, 2))) == []
 
 
@@ -210,7 +212,7 @@ def test_checkpoint_wrapper_inside() -> None:
     model[0] = checkpoint_wrapper(model[0])
     (finding,) = judge(model)
     assert (finding.severity, finding.where) == ("error", "0")
-    assert finding.fix == "model.0 = model.0._checkpoint_wrapped_module"
+    assert finding.fix == "Assign `model.0 = model.0._checkpoint_wrapped_module`."
     subject = Subject(model)
-    assert remedy(subject) == ["took CheckpointWrapper off 0"]
+    assert remedy(subject) == ["Removed CheckpointWrapper around 0."]
     assert judge(model) == []

@@ -1,4 +1,4 @@
-"""Tensors that forward makes on a device of its own, found without another device."""
+"""Tensors that forward creates on a fixed device are found without another device."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_look_alike_is_clean(do: Callable[[Net, torch.Tensor], torch.Tensor]) ->
     assert judge(Net(do)) == []
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     def do(net: Net, x: torch.Tensor) -> torch.Tensor:
         x = x + torch.ones(2)
         return net.lin(x) + torch.zeros(2)
@@ -119,7 +119,7 @@ def test_a_loop_that_values_would_end_is_left() -> None:
     assert judge(Net(do)) == []
 
 
-def test_where_the_way_on_the_target_cannot_run_the_way_here_is_judged() -> None:
+def test_if_the_branch_for_the_target_cannot_run_the_branch_here_is_judged() -> None:
     def do(net: Net, x: torch.Tensor) -> torch.Tensor:
         x = torch.ops.exportready_absent.scan(x) if x.is_cuda else x
         return x + torch.ones(2)
@@ -147,7 +147,7 @@ def test_a_model_without_a_faithful_copy_is_left_alone() -> None:
         (nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1)), (1, 2, 8, 8)),
     ],
 )
-def test_torchs_own_layers_are_clean(model: nn.Module, shape: tuple[int, ...]) -> None:
+def test_layers_of_torch_are_clean(model: nn.Module, shape: tuple[int, ...]) -> None:
     assert judge(model, torch.ones(shape)) == []
 
 

@@ -1,4 +1,4 @@
-"""A fake kernel that tells another dtype or shape than the operator returns is told with operator and line."""
+"""A fake kernel that declares another dtype or shape than the operator returns is reported with operator and line."""
 
 from __future__ import annotations
 
@@ -56,20 +56,24 @@ def found(model: nn.Module, shapes: Any = None, strict: bool = False) -> list[Fi
     return list(inspect_program(program, Subject(model, (X,))))
 
 
-LIES = {
-    "dtype": (lambda x: x.half(), torch.empty_like, "returns torch.float16, torch.float32 in the program"),
-    "rank": (lambda x: x.clone()[None], torch.empty_like, "returns shape [1, 3, 4], [3, 4] in the program"),
-    "size": (lambda x: torch.cat([x, x], 1), torch.empty_like, "returns shape [3, 8], [3, 4] in the program"),
+WRONG = {
+    "dtype": (lambda x: x.half(), torch.empty_like, "returned torch.float16, but the program records torch.float32."),
+    "rank": (lambda x: x.clone()[None], torch.empty_like, "shape [1, 3, 4], but the program records [3, 4]."),
+    "size": (
+        lambda x: torch.cat([x, x], 1),
+        torch.empty_like,
+        "shape [3, 8], but the program records [3, 4].",
+    ),
 }
 
 
 @pytest.mark.parametrize("region", [False, True])
-@pytest.mark.parametrize(("real", "fake", "told"), LIES.values(), ids=LIES)
-def test_lie_is_told_with_its_place(
-    operator: Callable[..., Any], real: Any, fake: Any, told: str, region: bool
+@pytest.mark.parametrize(("real", "fake", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_kernel_is_reported_with_its_place(
+    operator: Callable[..., Any], real: Any, fake: Any, message: str, region: bool
 ) -> None:
     (finding,) = found(Net(operator(real, fake), region))
-    assert told in finding.message
+    assert message in finding.message
     assert (finding.severity, finding.file, finding.line) == ("error", __file__, OPERATOR_LINE)
     assert finding.where.startswith("fake_kernels_match::op_")
     assert "register_fake" in finding.fix
@@ -78,12 +82,12 @@ def test_lie_is_told_with_its_place(
 def test_a_dimension_that_is_a_symbol_is_compared_by_the_others(operator: Callable[..., Any]) -> None:
     batch = {"x": {0: torch.export.Dim.DYNAMIC}}
     (finding,) = found(Net(operator(lambda x: torch.cat([x, x], 1), torch.empty_like)), batch)
-    assert "returns shape [3, 8], ['?', 4] in the program" in finding.message
+    assert "returned shape [3, 8], but the program records [?, 4]." in finding.message
 
 
-def test_the_first_lie_is_told_and_what_follows_from_it_is_not(operator: Callable[..., Any]) -> None:
-    lying = operator(lambda x: x.half(), torch.empty_like)
-    assert len(found(Net(lambda x: lying(lying(x) * 2) * 2))) == 1
+def test_only_the_first_wrong_kernel_is_reported(operator: Callable[..., Any]) -> None:
+    wrong = operator(lambda x: x.half(), torch.empty_like)
+    assert len(found(Net(lambda x: wrong(wrong(x) * 2) * 2))) == 1
 
 
 HEALTHY = {
@@ -95,7 +99,7 @@ HEALTHY = {
 
 @pytest.mark.parametrize("shapes", [None, {"x": {0: torch.export.Dim.DYNAMIC}}], ids=["static", "dynamic"])
 @pytest.mark.parametrize(("real", "fake"), HEALTHY.values(), ids=HEALTHY)
-def test_truth_is_silent(operator: Callable[..., Any], real: Any, fake: Any, shapes: Any) -> None:
+def test_right_kernel_is_not_reported(operator: Callable[..., Any], real: Any, fake: Any, shapes: Any) -> None:
     assert found(Net(operator(real, fake), region=True), shapes) == []
 
 
@@ -107,18 +111,18 @@ def test_strict_export_records_autocast_regions_without_their_effect() -> None:
 
     (finding,) = found(Region(), strict=True)
     assert finding.severity == "warning"  # the numbers may be right all the same
-    assert finding.message == "aten::matmul returns torch.bfloat16, torch.float32 in the program."
+    assert finding.message == "`aten::matmul` returned torch.bfloat16, but the program records torch.float32."
     assert "strict=False" in finding.fix
     assert found(Region(), strict=False) == []
 
 
 @pytest.mark.filterwarnings("ignore:The tensor attributes:UserWarning")
-def test_a_program_of_torchs_operators_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_without_custom_operators_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RunningProgram, "watched", lambda *_: pytest.fail("was run"))
     assert found(nn.Sequential(nn.Linear(4, 4), nn.LSTM(4, 2))) == []
 
 
 def test_one_cause_one_finding(operator: Callable[..., Any]) -> None:
-    """A lying dtype also stops the program at its own example: parity does not tell it again."""
+    """A wrong dtype also stops the program on its own example inputs; parity does not report it again."""
     readiness = export_ready_check(Net(operator(lambda x: x.half(), torch.empty_like)), (X,))
     assert [finding.code for finding in readiness.errors] == ["ER140"]

@@ -32,18 +32,18 @@ def messages(subject: Subject) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("calls", "factor", "said"),
+    ("calls", "factor", "message"),
     [
-        (("unscale_",), 1.0, "never followed"),
-        (("step",), 1.0, "update() never followed"),
+        (("unscale_",), 1.0, "were not called"),
+        (("step",), 1.0, "`update()` was not"),
         (("unscale_",), float("inf"), "found_inf"),
         (("unscale_", "step"), float("nan"), "found_inf"),
     ],
 )
-def test_stopped_within_an_iteration(calls: tuple[str, ...], factor: float, said: str) -> None:
-    (message,) = messages(Loop(*calls, loss_factor=factor).subject)
-    assert message.startswith("error scaler: ")
-    assert said in message
+def test_stopped_within_an_iteration(calls: tuple[str, ...], factor: float, message: str) -> None:
+    (found,) = messages(Loop(*calls, loss_factor=factor).subject)
+    assert found.startswith("error scaler: ")
+    assert message in found
 
 
 @pytest.mark.parametrize("calls", [(), ("step", "update"), ("unscale_", "step", "update")])
@@ -56,7 +56,7 @@ def test_remedy_keeps_the_scale_and_makes_it_picklable() -> None:
     with pytest.raises(AssertionError):
         pickle.dumps(loop.scaler)
     subject = loop.subject
-    assert remedy(subject) == ["cleared the state of scaler for each optimizer, its scale kept"]
+    assert remedy(subject) == ["Cleared the state of scaler for each optimizer; its scale is unchanged."]
     assert remedy(subject) == []
     assert messages(subject) == []
     assert loop.scaler.get_scale() == 8.0
@@ -79,7 +79,7 @@ def test_disabled_absent_or_saved_is_clean(state: object) -> None:
     ("scale", "severity"),
     [(float("nan"), "error"), (float("inf"), "error"), (0.0, "error"), (-1.0, "error"), (0.5, "warning")],
 )
-def test_scale_that_is_dead(scale: float, severity: str) -> None:
+def test_unusable_scale(scale: float, severity: str) -> None:
     (message,) = messages(Subject(nn.Linear(2, 1), training_state={"scaler": {"scale": scale}}))
     assert message.startswith(severity)
     scaler = GradScaler("cpu", init_scale=scale)
@@ -88,7 +88,7 @@ def test_scale_that_is_dead(scale: float, severity: str) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 128.0, 2.0**24])
-def test_scale_that_lives(scale: float) -> None:
+def test_usable_scale(scale: float) -> None:
     assert messages(Subject(nn.Linear(2, 1), training_state={"scaler": {"scale": scale}})) == []
 
 

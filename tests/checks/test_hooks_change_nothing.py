@@ -1,4 +1,4 @@
-"""Forward hooks: what they do to a call decides, not that they exist."""
+"""Forward hooks are judged by what they do to a call, not by their existence."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_changes_or_keeps_is_named(build: Callable[[], nn.Module]) -> None:
     assert finding.where in ("0", "1")
     assert finding.file == __file__
     assert finding.line
-    assert "handle.remove()" in finding.fix
+    assert "`remove()`" in finding.fix
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ class Owned(nn.Module):
         return self.found[0]
 
 
-def test_hooks_that_belong_to_the_model_are_only_mentioned() -> None:
+def test_hooks_that_belong_to_the_model_are_notes() -> None:
     assert {f.severity for f in judge(Owned())} == {"note"}
 
 
@@ -151,7 +151,7 @@ def test_hooks_for_every_module_count_too() -> None:
     assert finding.where == "every module"
 
 
-def test_the_hooks_are_put_back() -> None:
+def test_the_hooks_are_restored() -> None:
     hook = Spy()
     model = after(hook)
     judge(model)

@@ -13,14 +13,14 @@ def with_gradients(value: float = 1.0) -> nn.Linear:
     return model
 
 
-def test_tells_count_size_and_names() -> None:
+def test_reports_count_size_and_names() -> None:
     (finding,) = inspect(Subject(nn.Sequential(with_gradients(), nn.Linear(2, 2), with_gradients())))
     assert (finding.severity, finding.where) == ("warning", "0.weight")
     assert "2 parameters (2.0 MiB): 0.weight, 2.weight." in finding.message
     assert "Not finite" not in finding.message
 
 
-def test_says_which_are_not_finite() -> None:
+def test_names_those_that_are_not_finite() -> None:
     (finding,) = inspect(Subject(nn.Sequential(with_gradients(), with_gradients(float("nan")))))
     assert "Not finite: 1.weight." in finding.message
 
@@ -35,6 +35,6 @@ def test_sparse_gradient() -> None:
 def test_remedy_looks_through_wrappers_and_is_idempotent() -> None:
     subject = Subject(nn.DataParallel(with_gradients()))
     assert [f.where for f in inspect(subject)] == ["weight"]
-    assert remedy(subject) == ["set the gradients of 1 parameter to None"]
+    assert remedy(subject) == ["Set the gradients of 1 parameter to None."]
     assert remedy(subject) == []
     assert list(inspect(subject)) == []

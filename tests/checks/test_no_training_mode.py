@@ -70,7 +70,7 @@ def test_sensitive_module_left_in_training_mode(model: nn.Module) -> None:
         OverridesTrain(),
     ],
 )
-def test_insensitive_module_in_training_mode_is_only_mentioned(model: nn.Module) -> None:
+def test_insensitive_module_in_training_mode_is_a_note(model: nn.Module) -> None:
     assert severities(model.train()) == ["note"]
 
 
@@ -91,13 +91,13 @@ def test_names_children_before_the_root_and_looks_through_wrappers() -> None:
 
     (finding,) = inspect(Subject(nn.DataParallel(Root())))
     assert finding.where == "drop"
-    assert "2 modules left in training mode" in finding.message
+    assert "2 modules are in training mode" in finding.message
     assert "drop (Dropout), (root) (Root)" in finding.message
 
 
 def test_remedy_is_eval_and_idempotent() -> None:
     subject = Subject(nn.Sequential(nn.Dropout(), nn.Linear(2, 2)))
-    assert remedy(subject) == ["model.eval(): 3 modules left training mode"]
+    assert remedy(subject) == ["Called `model.eval()`: 3 modules left training mode."]
     assert remedy(subject) == []
 
 

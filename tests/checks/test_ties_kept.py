@@ -64,20 +64,22 @@ def test_the_configuration_may_say_that_nothing_is_tied(kind: Any) -> None:
     assert judge(kind(tied=False, says_tied=False)) == []
 
 
-def test_equal_values_are_only_mentioned() -> None:
+def test_equal_values_are_a_note() -> None:
     model = ByPairs(tied=False)
     model.lm_head.weight = nn.Parameter(model.emb.weight.detach().clone())
     assert judge(model) == [("note", "lm_head.weight")]
 
 
-def test_other_tables_are_none() -> None:
+def test_other_tables_are_not_ties() -> None:
     assert judge(OtherTable(tied=False)) == []
 
 
 def test_the_fix_is_a_line_to_write() -> None:
-    assert [f.fix for f in inspect(Subject(ByPairs(tied=False)))] == ["model.lm_head.weight = model.emb.weight"]
-    nested = inspect(Subject(nn.Sequential(ByPairs(tied=False))))
-    assert [f.fix for f in nested] == ["model.get_submodule('0').lm_head.weight = model.get_submodule('0').emb.weight"]
+    assert [f.fix for f in inspect(Subject(ByPairs(tied=False)))] == [
+        "Assign `model.lm_head.weight = model.emb.weight`."
+    ]
+    (nested,) = inspect(Subject(nn.Sequential(ByPairs(tied=False))))
+    assert "`model.get_submodule('0').lm_head.weight = model.get_submodule('0').emb.weight`" in nested.fix
 
 
 def test_values_are_not_printed() -> None:

@@ -46,7 +46,7 @@ class NotRead(Kept):
         return x @ self.w
 
 
-class MadeAnew(Kept):
+class Recomputed(Kept):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.w_t = self.w.t()
         return x @ self.w @ self.w_t
@@ -82,15 +82,15 @@ def test_a_view_that_shares_memory() -> None:
 def test_a_view_left_behind_by_a_cast() -> None:
     (finding,) = inspect(Subject(Direct().double().float()))
     assert (finding.severity, finding.where) == ("error", "w_t")
-    assert "old ones" in finding.message
-    assert "self.w " in finding.fix
+    assert "old values" in finding.message
+    assert "`self.w`" in finding.fix
 
 
 @pytest.mark.parametrize(
     "build",
     [
         NotRead,
-        MadeAnew,
+        Recomputed,
         lambda: Snapshot().double().float(),
         lambda: Another().double().float(),
         SameObject,

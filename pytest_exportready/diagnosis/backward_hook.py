@@ -1,11 +1,30 @@
-"""A backward hook is registered, which strict export cannot trace; it has nothing to do once training is over.
+"""No backward hook is registered when the export is strict.
 
-Good: ``handle.remove()`` with what ``register_full_backward_hook`` or ``tensor.register_hook`` returned.
+Why it matters:
+    Strict export cannot trace backward hooks. They have no effect once training is over.
+
+Example:
+    class Net(nn.Linear):
+        def forward(self, x):
+            with torch.enable_grad():
+                y = super().forward(x)
+                y.register_hook(lambda grad: grad.clamp(-1, 1))
+            return y
+
+    export_ready_check(Net(4, 4).eval(), (torch.randn(2, 4),), strict=True)
+
+Instead:
+    class Net(nn.Linear):
+        def forward(self, x):
+            return super().forward(x)
+
+    export_ready_check(Net(4, 4).eval(), (torch.randn(2, 4),), strict=True)
+
+Severity:
+    error: the export fails.
 """
 
 from __future__ import annotations
-
-import re
 
 from pytest_exportready.analysis.torch_internals.hooks import backward_hooks
 from pytest_exportready.case.finding import Finding, Rule
@@ -14,7 +33,7 @@ from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER413", "no_backward_hooks", __doc__ or "")
 
-_SIGNS = re.compile(
+_SIGNS = (
     r"Module-level backwards? hooks|[Bb]ackward hooks? .*(not supported|unsupported)|BackwardHook"
     r"|register_hook|register_multi_grad_hook|register_post_accumulate_grad_hook"
 )
@@ -26,9 +45,9 @@ def explain(failure: Failure) -> Finding | None:
     hooked = [name for name, module in failure.module.named_modules() if backward_hooks(module)]
     return failure.finding(
         RULE,
-        few(hooked),
-        "a backward hook of the module is in the way" if hooked else "forward registers a backward hook",
-        "remove it after training (handle.remove()), or export with strict=False",
+        "The module has a backward hook." if hooked else "`forward` registers a backward hook.",
+        "Remove the hook after training (`handle.remove()`), or export with `strict=False`.",
+        where=few(hooked),
     )
 
 

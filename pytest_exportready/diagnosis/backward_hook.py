@@ -1,27 +1,14 @@
 """No backward hook is registered when the export is strict.
 
 Why it matters:
-    Strict export cannot trace backward hooks. They have no effect once training is over.
-
-Example:
-    class Net(nn.Linear):
-        def forward(self, x):
-            with torch.enable_grad():
-                y = super().forward(x)
-                y.register_hook(lambda grad: grad.clamp(-1, 1))
-            return y
-
-    export_ready_check(Net(4, 4).eval(), (torch.randn(2, 4),), strict=True)
-
-Instead:
-    class Net(nn.Linear):
-        def forward(self, x):
-            return super().forward(x)
-
-    export_ready_check(Net(4, 4).eval(), (torch.randn(2, 4),), strict=True)
+    Strict export cannot trace backward hooks. They have no effect once training is over. Remove
+    them with `handle.remove()`, where `handle` is what registering them returned.
 
 Severity:
     error: the export fails.
+
+Not reported:
+    Hooks that were registered before the export (`ER303 ddp_hooks_emptied`).
 """
 
 from __future__ import annotations

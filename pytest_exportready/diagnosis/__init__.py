@@ -1,4 +1,4 @@
-"""One kind of export failure per file: an exception becomes a finding with its place and its fix."""
+"""Diagnosis of failed exports: one kind of failure per file."""
 
 from __future__ import annotations
 
@@ -15,29 +15,38 @@ from pytest_exportready.discover import discover
 UNCLASSIFIED = Rule(
     "ER400",
     "export_succeeds",
-    "torch.export raised something that no diagnosis knows. The message is the first paragraph of its error, the fix"
-    " ends in the call that raises it.",
+    """torch.export succeeds.
+
+    Why it matters:
+        The failure is of a kind that no other rule knows. The finding has the first paragraph of torch's error, and its
+        fix ends in the call that raises it.
+
+    Severity:
+        error: the export fails.
+    """,
 )
 
 
 @cache
 def all_diagnoses() -> dict[str, Diagnosis]:
-    """Every diagnosis by name, in the order in which they are asked."""
+    """Return every diagnosis by name, in the order in which they are tried."""
     found = discover(sys.modules[__name__], "DIAGNOSIS", Diagnosis)
     turns = ("first", "middle", "last")
     return dict(sorted(found.items(), key=lambda item: turns.index(item[1].turn)))
 
 
 def diagnose(failure: Failure) -> Finding:
-    """The finding of the first diagnosis that knows this failure, else an unclassified one."""
+    """Return the finding of the first diagnosis that knows this failure, else an unclassified one."""
     for diagnosis in all_diagnoses().values():
         finding = diagnosis.explain(failure)
         if finding is not None:
             return finding
     file, line = failure.place
-    message = f"unclassified: torch.export ({failure.trial.mode}) raised {type(failure.error).__name__}"
-    fix = "mend the line named, or keep it out of forward; " * bool(file)
-    fix += f"to reproduce: torch.export.export(model, {_call(failure.trial)})"
+    message = (
+        f"torch.export ({failure.trial.mode}) raised {type(failure.error).__name__}, which no other rule explains."
+    )
+    change = "Change this line or move it out of `forward`. " if file else ""
+    fix = f"{change}Reproduce the error with `torch.export.export(model, {_call(failure.trial)})`."
     says = exception_text(failure.error)
     return UNCLASSIFIED.error(failure.where, message, fix, file=file, line=line, torch_says=says)
 

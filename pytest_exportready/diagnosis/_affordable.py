@@ -1,7 +1,7 @@
-"""Whether a failed export may be tried again, in another way.
+"""Whether a failed export may be tried again in another form.
 
-A trace in this process cannot be stopped, so that what it takes is told beforehand, from one call of the module: a
-trace costs 2 to 4 ms an operator (torch 2.13 to 2.15, one core), and what runs on real data as long as the call.
+A trace in this process cannot be stopped, so its cost is estimated from one call of the module: a trace takes 2 to 4 ms
+per operator (torch 2.13 to 2.15, one core), and code that runs on real data takes as long as the call.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ class _TooMuch(Exception):
 
 
 def affordable(failure: Failure) -> bool:
-    """False for a module that has more parameters, operators or seconds a call than that, or does not run. The call
-    that finds out ends at the limit. In one of several ranks it is False too for a module that runs a collective or
-    holds a wrapper that may: the other ranks do not try again at the same time."""
+    """Return whether the module runs, and stays below the limits of parameters, operators and seconds per call.
+
+    The call that measures stops at the limit. In one of several ranks also False for a module that runs a collective or
+    contains a wrapper that may: the other ranks do not run at the same time.
+    """
     case, module = failure.trial.case, failure.module
     if sum(parameter.numel() for parameter in module.parameters()) > PARAMETERS:
         return False

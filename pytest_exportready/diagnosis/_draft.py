@@ -1,4 +1,4 @@
-"""What else is wrong: ``draft_export`` goes on where an export stops, and tells each place."""
+"""Find the other places of a problem: ``draft_export`` continues where an export stops, and reports each place."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ _SIZE = re.compile(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]")
 
 
 @dataclass(frozen=True)
-class Met:
-    """One obstacle: the user's file and line (empty and 0 if unknown), operators or sizes such as ``x.shape[0]``."""
+class DraftProblem:
+    """A problem that draft_export reports."""
 
     kind: str
-    file: str
-    line: int
-    subjects: tuple[str, ...]
+    file: str  # of the user; empty if unknown
+    line: int  # 0 if unknown
+    subjects: tuple[str, ...]  # operators, or sizes such as ``x.shape[0]``
 
 
-def met_on_the_way(failure: Failure, kind: str) -> list[Met]:
-    """Every obstacle of ``kind`` (``DATA_DEPENDENT_ERROR``, ``GUARD_ADDED``, ``MISSING_FAKE_KERNEL``) in the order of
-    the program, each place once; empty where ``draft_export`` fails too or would take too long.
+def draft_problems(failure: Failure, kind: str) -> list[DraftProblem]:
+    """Return every problem of one kind in the order of the program, each place once.
 
-    Empty in one of several ranks, too: it takes branches that the example does not, with collectives that really run.
+    Empty where ``draft_export`` fails as well or would take too long, and in one of several ranks: it takes branches
+    that the example does not take, whose collectives would run.
+
+    Args:
+        kind: ``DATA_DEPENDENT_ERROR``, ``GUARD_ADDED`` or ``MISSING_FAKE_KERNEL``.
     """
     case, module = failure.trial.case, failure.module
     if several_ranks() or not affordable(failure):
@@ -54,26 +57,26 @@ def met_on_the_way(failure: Failure, kind: str) -> list[Met]:
     except Exception:
         return []
     found = [
-        Met(name, file if is_users(file) else "", line if is_users(file) else 0, tuple(map(_named, subjects)))
+        DraftProblem(name, *((file, line) if is_users(file) else ("", 0)), tuple(map(_size_name, subjects)))
         for name, file, line, subjects in draft_failures(program)
         if name == kind
     ]
     return list(dict.fromkeys(found))
 
 
-def elsewhere(found: list[Met], file: str, line: int) -> str:
-    """``; the same at net.py:31``, for the places besides the one told; empty if there are none."""
-    places = dict.fromkeys((m.file, m.line) for m in found if m.file and (m.file, m.line) != (file, line))
-    return f"; the same at {few(f'{Path(f).name}:{n}' for f, n in places)}" if places else ""
+def other_places(problems: list[DraftProblem], file: str, line: int) -> str:
+    """Return a sentence with a leading space that names the places other than this one; empty if there are none."""
+    places = dict.fromkeys((p.file, p.line) for p in problems if p.file and (p.file, p.line) != (file, line))
+    return f" The same problem is at {few(f'{Path(f).name}:{n}' for f, n in places)}." if places else ""
 
 
-def _named(subject: str) -> str:
+def _size_name(subject: str) -> str:
     return _SIZE.sub(lambda found: f"{found[1]}{found[2]}.shape[{found[3]}]", subject)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """It warns to be a draft, logs its report, and leaves a file with its trace behind, open."""
+    """Suppress the warning that it is a draft, its log, and the file with its trace, which it leaves open."""
     trace, disabled = logging.getLogger("torch.__trace"), logging.root.manager.disable
     had, seen = list(trace.handlers), set[logging.Handler]()
 

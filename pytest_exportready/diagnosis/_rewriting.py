@@ -1,8 +1,7 @@
-"""A patch for branches on tensor values, offered only with its proof.
+"""A patch for branches on tensor values, returned only if it is verified.
 
-On inputs that take every way of every branch the patched module answers as the user's does, in eager mode and as the
-program that it exports to. Nothing is written to the user's file; the patched functions run under the protections of
-every other stage, and are put back.
+On inputs that take both sides of every branch, the patched module returns the outputs of the original, in eager mode
+and as an exported program. The user's file is not written; the patched functions are restored afterwards.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pytest_exportready.diagnosis._diagnosis import Failure
 from pytest_exportready.diagnosis._without_collectives import without_collectives
 
 _TAKEN = "_exportready_taken"
-_MOST, _SECONDS = 24, 10.0  # inputs that are tried to take both ways of every branch, and how long
+_MOST, _SECONDS = 24, 10.0  # limits of the search for inputs that take both sides of every branch
 _SHIFTS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
     lambda t: -t, lambda t: t.abs(), lambda t: -t.abs(), lambda t: t * 0, lambda t: t * 100, lambda t: t / 100,
     lambda t: t + 10, lambda t: t - 10,
@@ -42,18 +41,18 @@ _SHIFTS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
 
 
 def proved_patch(failure: Failure) -> str:
-    """A unified diff of the user's file that makes the module exportable; empty where none is proved safe."""
+    """Return a unified diff of the user's file that makes the module exportable; empty if none is verified."""
     try:
         functions = _branches(failure)
         patched = {source: edited(source, rewritten(sites)) for source, sites in functions.items()}
         patch = _shown(patched)
         return patch if patch and affordable(failure) and _proved(failure, functions, patched) else ""
-    except Exception:  # whatever the user's code or torch raises: there is no patch then
+    except Exception:  # raised by the user's code or torch: there is no patch then
         return ""
 
 
 def _branches(failure: Failure) -> dict[Source, list[Suspect]]:
-    """The branches that an export meets, by function; all of them stop it, and the one at its place did."""
+    """Return the branches that stop an export, by function. Raise CannotRewrite if none is at the failure's place."""
     found = [suspect for suspect in failure.suspects if suspect.what == "branch"]
     met = [s for s in found if s.sure or (s.file, s.line) == failure.place]
     if failure.place not in [(site.file, site.line) for site in met]:
@@ -78,7 +77,7 @@ def _shown(patched: dict[Source, list[str]]) -> str:
 def _proved(failure: Failure, functions: dict[Source, list[Suspect]], patched: dict[Source, list[str]]) -> bool:
     module, state = failure.module, Preserved(failure.module)
 
-    def answer(call: Call) -> Any:
+    def output(call: Call) -> Any:
         try:
             with without_collectives():
                 return run(module, [call])[0]
@@ -87,38 +86,38 @@ def _proved(failure: Failure, functions: dict[Source, list[Suspect]], patched: d
 
     with global_state_kept(), ExitStack() as stack:
         try:
-            told = _answers(failure, functions, answer)
+            expected = _covering_inputs(failure, functions, output)
             for source, lines in patched.items():
                 stack.enter_context(replaced(source, lines))
             program = RunningProgram(_exported(failure))
-            return bool(told) and all(
-                compare(expected, actual, Tolerance()).agree
-                for call, expected in told
-                for actual in (answer(call), program.outputs([call])[0])
+            return bool(expected) and all(
+                compare(wanted, actual, Tolerance()).agree
+                for call, wanted in expected
+                for actual in (output(call), program.outputs([call])[0])
             )
         finally:
             state.restore()
 
 
-def _answers(
-    failure: Failure, functions: dict[Source, list[Suspect]], answer: Callable[[Call], Any]
+def _covering_inputs(
+    failure: Failure, functions: dict[Source, list[Suspect]], output: Callable[[Call], Any]
 ) -> list[tuple[Call, Any]]:
-    """Inputs that between them take both ways of every branch, with the module's own answers; empty if none do."""
-    missing = {(site.file, site.line, way) for there in functions.values() for site in there for way in (False, True)}
+    """Return inputs that together take both sides of every branch, with the module's outputs; empty if none do."""
+    missing = {(site.file, site.line, side) for sites in functions.values() for site in sites for side in (False, True)}
     found: list[tuple[Call, Any]] = []
     with ExitStack() as stack:
         taken: set[tuple[str, int, bool]] = set()
-        for source, there in functions.items():
-            stack.enter_context(_watched(source, there, taken))
+        for source, sites in functions.items():
+            stack.enter_context(_recorded(source, sites, taken))
         until = time.monotonic() + _SECONDS
         for call in islice(_inputs(failure), _MOST):
             if time.monotonic() > until:
                 return []
             taken.clear()
             try:
-                expected = answer(call)
+                expected = output(call)
             except Exception:
-                continue  # not every variation is an input that the module takes
+                continue  # the module does not accept every variation
             if not found or missing & taken or len(found) < 3:
                 found.append((call, expected))
             missing -= taken
@@ -128,7 +127,7 @@ def _answers(
 
 
 def _inputs(failure: Failure) -> Iterator[Call]:
-    """The example, those that the user gave besides, fresh ones, and all of them negative, small, large, shifted."""
+    """Yield the example, the user's other inputs, random ones, and the example negated, scaled and shifted."""
     case = failure.trial.case
     example: Call = (case.args, dict(case.kwargs))
     yield example
@@ -141,8 +140,8 @@ def _inputs(failure: Failure) -> Iterator[Call]:
 
 
 @contextmanager
-def _watched(source: Source, sites: list[Suspect], taken: set[tuple[str, int, bool]]) -> Iterator[None]:
-    """Within the block ``taken`` gets ``(file, line, way)`` of each branch that the user's own function takes."""
+def _recorded(source: Source, sites: list[Suspect], taken: set[tuple[str, int, bool]]) -> Iterator[None]:
+    """Add ``(file, line, side)`` of each branch that the user's function takes within the block to ``taken``."""
     name = f"{_TAKEN}_{source.first}"
     tests = [choice.test for choice in choices(sites)]
     edits = [
@@ -151,9 +150,9 @@ def _watched(source: Source, sites: list[Suspect], taken: set[tuple[str, int, bo
     ]
 
     def note(number: int, test: Any) -> bool:
-        way = bool(test)
-        taken.add((sites[number].file, sites[number].line, way))
-        return way
+        side = bool(test)
+        taken.add((sites[number].file, sites[number].line, side))
+        return side
 
     names = source.function.__globals__
     names[name] = note

@@ -1,11 +1,17 @@
-"""A backward hook is registered, which strict export cannot trace; it has nothing to do once training is over.
+"""No backward hook is registered when the export is strict.
 
-Good: ``handle.remove()`` with what ``register_full_backward_hook`` or ``tensor.register_hook`` returned.
+Why it matters:
+    Strict export cannot trace backward hooks. They have no effect once training is over. Remove
+    them with `handle.remove()`, where `handle` is what registering them returned.
+
+Severity:
+    error: the export fails.
+
+Not reported:
+    Hooks that were registered before the export (`ER303 ddp_hooks_emptied`).
 """
 
 from __future__ import annotations
-
-import re
 
 from pytest_exportready.analysis.torch_internals.hooks import backward_hooks
 from pytest_exportready.case.finding import Finding, Rule
@@ -14,7 +20,7 @@ from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER413", "no_backward_hooks", __doc__ or "")
 
-_SIGNS = re.compile(
+_SIGNS = (
     r"Module-level backwards? hooks|[Bb]ackward hooks? .*(not supported|unsupported)|BackwardHook"
     r"|register_hook|register_multi_grad_hook|register_post_accumulate_grad_hook"
 )
@@ -26,9 +32,9 @@ def explain(failure: Failure) -> Finding | None:
     hooked = [name for name, module in failure.module.named_modules() if backward_hooks(module)]
     return failure.finding(
         RULE,
-        few(hooked),
-        "a backward hook of the module is in the way" if hooked else "forward registers a backward hook",
-        "remove it after training (handle.remove()), or export with strict=False",
+        "The module has a backward hook." if hooked else "`forward` registers a backward hook.",
+        "Remove the hook after training (`handle.remove()`), or export with `strict=False`.",
+        where=few(hooked),
     )
 
 

@@ -1,27 +1,28 @@
-"""A collective of torch.distributed in forward has no form that an export can keep.
+"""`forward` calls collectives of torch.distributed only in a form that an exported program can keep.
 
-``all_reduce`` is turned into a functional one; lists of tensors, ``broadcast``, ``send`` and others are not.
-Bad: ``dist.all_gather(parts, x)``. Good: ``exportable_all_gather(x, "data_parallel")``.
+Why it matters:
+    torch.export makes `all_reduce` functional. Lists of tensors, `broadcast`, `send` and others have no such form.
+    `exportable_all_gather(x, "data_parallel")` replaces `dist.all_gather(parts, x)`; other collectives have the same.
+
+Severity:
+    error: the export fails.
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
-import re
-import textwrap
 from collections.abc import Iterator
 from types import FunctionType
 
 from torch import nn
 
-from pytest_exportready.analysis.source.user_frames import is_users
+from pytest_exportready.analysis.source.function_source import source_of
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER429", "collectives_functional", __doc__ or "")
 
-_SIGNS = re.compile(
+_SIGNS = (
     r"Node\.meta (?:broadcast|all_?(?:gather|reduce|to_?all)|reduce|scatter|gather|barrier|send|recv)\w*_ has invalid"
     r"|c10d::|ProcessGroup|pybind11_type"
 )
@@ -44,29 +45,22 @@ def explain(failure: Failure) -> Finding | None:
     if not called:
         return None
     name, file, line = next((c for c in called if (c[1], c[2]) == failure.place), called[0])
-    form = _FORMS.get(name)
-    fix = f'x = {form}(x, "group") of pytest_exportready, with name_group("group", group) in each process'
-    if form is None:
-        fix = "keep it out of forward: no functional form of it exists"
-    message = f"torch.distributed.{name} in forward works in place or on lists, which no program can keep"
-    return failure.finding(RULE, "", message, fix, (file, line))
+    fix = "Move it out of `forward`: it has no functional form."
+    if name in _FORMS:
+        fix = f'Use `x = {_FORMS[name]}(x, "group")` and call `name_group("group", group)` in each process.'
+    message = f"`torch.distributed.{name}` in `forward` works in place or on lists, which a program cannot contain."
+    return failure.finding(RULE, message, fix, place=(file, line))
 
 
 def _collectives(model: nn.Module) -> Iterator[tuple[str, str, int]]:
-    """Name, file and line of the calls into torch.distributed in the forwards of the user's modules."""
-    for forward in {getattr(type(module).forward, "__wrapped__", type(module).forward) for module in model.modules()}:
-        if not isinstance(forward, FunctionType) or not is_users(forward.__code__.co_filename):
+    """Yield name, file and line of the calls into torch.distributed in the forwards of the user's modules."""
+    for forward in dict.fromkeys(type(module).forward for module in model.modules()):
+        source = source_of(forward) if isinstance(forward, FunctionType) else None
+        if source is None:
             continue
-        try:
-            lines, first = inspect.getsourcelines(forward)
-            tree = ast.parse(textwrap.dedent("".join(lines)))
-        except (OSError, SyntaxError):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                name = ast.unparse(node.func)
-                if _is_distributed(name, forward):
-                    yield name.rpartition(".")[2], forward.__code__.co_filename, first + node.lineno - 1
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and _is_distributed(ast.unparse(node.func), source.function):
+                yield ast.unparse(node.func).rpartition(".")[2], source.file, node.lineno
 
 
 def _is_distributed(name: str, function: FunctionType) -> bool:

@@ -1,33 +1,43 @@
-"""``torch.cond``, ``map`` or ``scan`` was given functions that do not fit: results of other shapes, or side effects.
+"""The functions given to `torch.cond`, `map`, `scan` and `while_loop` fit together and have no side effects.
 
-Good: both branches take the same tensors as operands and return new tensors of one shape and dtype.
+Why it matters:
+    The exported program contains all of them. They must take the same operands and return new tensors of the same
+    shape and dtype.
+
+Example:
+    class Net(nn.Module):
+        def forward(self, x):
+            if not torch.compiler.is_exporting():
+                return x * 2
+            return torch.cond(x.sum() > 0, lambda x: x.double(), lambda x: x * 2, (x,))
+
+    export_ready_check(Net().eval(), (torch.randn(2, 4),))
+
+Instead:
+    class Net(nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x * 3, lambda x: x * 2, (x,))
+
+    export_ready_check(Net().eval(), (torch.randn(2, 4),))
+
+Severity:
+    error: the export fails.
 """
 
 from __future__ import annotations
 
-import re
-
-from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
+from pytest_exportready.case.finding import Rule
+from pytest_exportready.diagnosis._diagnosis import Diagnosis, Signs
 
 RULE = Rule("ER423", "cond_branches_agree", __doc__ or "")
 
-_SIGNS = re.compile(
-    r"true_fn and false_fn|Expect(?:ed)? (?:both )?branches|UncapturedHigherOrderOpError"
-    r"|combine_fn|while_loop's"
+DIAGNOSIS = Diagnosis.by_signs(
+    RULE,
+    Signs(
+        r"true_fn and false_fn|Expect(?:ed)? (?:both )?branches|UncapturedHigherOrderOpError|combine_fn|while_loop's",
+        "The functions given to `torch.cond` (or `map`, `scan`, `while_loop`) cannot be exported.",
+        "Return new tensors of the same shape and dtype from both branches (`x.clone()`, not `x`), pass tensors as"
+        " operands, and write nothing outside.",
+        files=("_higher_order_ops/cond.py",),
+    ),
 )
-
-
-def explain(failure: Failure) -> Finding | None:
-    if not (failure.says(_SIGNS) or failure.comes_through("_higher_order_ops/cond.py")):
-        return None
-    return failure.finding(
-        RULE,
-        "",
-        "torch.cond (or map, scan, while_loop) was given functions that cannot be put into a graph",
-        "return new tensors of one shape and dtype from both branches (x.clone(), not x), pass tensors as operands,"
-        " write nothing outside",
-    )
-
-
-DIAGNOSIS = Diagnosis(RULE, explain)

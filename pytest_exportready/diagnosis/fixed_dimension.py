@@ -1,12 +1,29 @@
-"""A dimension declared dynamic is a constant in the source, or in the example.
+"""Every dimension that is declared dynamic stays dynamic in `forward`, and is at least 2 in the example inputs.
 
-An example of size 1 (or 0) is always taken as a constant. Bad: ``x.reshape(1, -1)`` with a dynamic batch.
-Good: ``x.flatten(1)`` and an example batch of 2 or more.
+Why it matters:
+    A size that is written in the source, or that must equal another, becomes a constant. torch.export also takes
+    example sizes 0 and 1 for constants.
+
+Example:
+    class Net(nn.Module):
+        def forward(self, x):
+            return x.reshape(2, 12)
+
+    export_ready_check(Net().eval(), (torch.randn(2, 3, 4),), dynamic_batch=True)
+
+Instead:
+    class Net(nn.Module):
+        def forward(self, x):
+            return x.flatten(1)
+
+    export_ready_check(Net().eval(), (torch.randn(2, 3, 4),), dynamic_batch=True)
+
+Severity:
+    error: the export fails.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from torch.export import Dim
@@ -15,64 +32,66 @@ from pytest_exportready.analysis.execution.dynamic_shapes import Dynamic, declar
 from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
-from pytest_exportready.diagnosis._draft import elsewhere, met_on_the_way
+from pytest_exportready.diagnosis._draft import draft_problems, other_places
 
 RULE = Rule("ER403", "dimension_stays_dynamic", __doc__ or "")
 
-_SIGNS = re.compile(
+_SIGNS = (
     r"specialized it to be a constant|0/1 specialized|has been specialized|were specialized"
     r"|Constraints violated|Not all values of .* satisfy the generated guard|must always be equal"
     r"|ConstraintViolationError|ValueRangeError"
 )
-_AS_KEY = re.compile(r"unhashable type: non-nested SymInt")
-_NAMED = re.compile(r"\bL\['(\w+)'\]\.size\(\)\[(\d+)\]|\b(\w+)\.shape\[(\d+)\]")
-_OF_DIM = re.compile(r"marked (\w+) as dynamic|Constraints violated \((\w+)|of (\w+) = L\[")
+_AS_KEY = r"unhashable type: non-nested SymInt"
+_SIZE = r"\bL\['(\w+)'\]\.size\(\)\[(\d+)\]|\b(\w+)\.shape\[(\d+)\]"
+_DIM = r"marked (\w+) as dynamic|Constraints violated \((\w+)|of (\w+) = L\["
 
 
 def explain(failure: Failure) -> Finding | None:
     dims = _declared(failure)
     if not (failure.says(_SIGNS) or (dims and failure.says(_AS_KEY))):
         return None
-    call = (failure.trial.case.args, dict(failure.trial.case.kwargs))
-    leaves = flatten(call)[0]
+    leaves = flatten((failure.trial.case.args, dict(failure.trial.case.kwargs)))[0]
     small = [d.where for d in dims if leaves[d.leaf].shape[d.dim] < 2]
-    guards = [] if small else met_on_the_way(failure, "GUARD_ADDED")
-    named = failure.says(_NAMED)
-    told = {size for met in guards for size in met.subjects}
-    where = next(
-        filter(
-            None, [*small, f"{named[1] or named[3]}.shape[{named[2] or named[4]}]" if named else "", _of_dim(failure)]
-        ),
-        next((d.where for d in dims if d.where in told), dims[0].where if dims else ""),
-    )
+    if small:
+        return failure.finding(
+            RULE,
+            "This dimension is declared dynamic, but its example size is below 2, which makes it a constant.",
+            "Give an example of size 2 or more.",
+            where=small[0],
+        )
+    guards = draft_problems(failure, "GUARD_ADDED")
+    guarded = [d.where for d in dims if any(d.where in guard.subjects for guard in guards)]
+    where = next(filter(None, [_named_size(failure), _named_dim(failure), *guarded, *(d.where for d in dims)]), "")
+    guards = [guard for guard in guards if where in guard.subjects]
     place = failure.place
     if not place[0]:
-        place = next(((met.file, met.line) for met in guards if met.file and where in met.subjects), place)
+        place = next(((guard.file, guard.line) for guard in guards if guard.file), place)
     return failure.finding(
         RULE,
-        where,
-        "declared dynamic, but its example size is below 2 and is taken as a constant"
-        if small
-        else "declared dynamic, but forward makes it a constant or ties it to another size"
-        + elsewhere([met for met in guards if where in met.subjects], *place),
-        "give an example of size 2 or more; " * bool(small)
-        + "take sizes from the input (x.shape[0], flatten(1), -1) instead of writing numbers",
-        place,
+        "This dimension is declared dynamic, but `forward` makes it a constant or ties it to another size."
+        + other_places(guards, *place),
+        "Take sizes from the input (`x.shape[0]`, `flatten(1)`, `-1`) instead of writing numbers.",
+        where=where,
+        place=place,
     )
 
 
 def _declared(failure: Failure, only: str = "") -> list[Dynamic]:
-    """The dimensions declared dynamic, or those of the Dim called ``only``."""
+    """Return the dimensions that are declared dynamic, or those of the Dim called ``only``."""
     case = failure.trial.case
     call = (case.args, dict(case.kwargs))
     spec = dynamic_shapes(failure.module, call, failure.trial.options)
     return declared(failure.module, call, _without_others(spec, only) if only else spec)
 
 
-def _of_dim(failure: Failure) -> str:
-    found = failure.says(_OF_DIM)
-    name = next(filter(None, found.groups()), "") if found else ""
-    return next((d.where for d in _declared(failure, name)), "") if name else ""
+def _named_size(failure: Failure) -> str:
+    found = failure.says(_SIZE)
+    return f"{found[1] or found[3]}.shape[{found[2] or found[4]}]" if found else ""
+
+
+def _named_dim(failure: Failure) -> str:
+    found = failure.says(_DIM)
+    return next((d.where for d in _declared(failure, found[1] or found[2] or found[3])), "") if found else ""
 
 
 def _without_others(spec: Any, name: str) -> Any:

@@ -1,14 +1,24 @@
-"""The module was built, or its weights were loaded, within ``torch.inference_mode()``: only a strict export takes it.
+"""The module is built, and its weights are loaded, outside of `torch.inference_mode()`.
 
-Bad:  ``with torch.inference_mode(): model = build()``
-Good: ``model = build()``, and ``with torch.inference_mode(): model(x)``; or ``with torch.no_grad(): model = build()``.
+Why it matters:
+    Parameters made in inference mode are inference tensors, which a non-strict export rejects.
+
+Example:
+    with torch.inference_mode():
+        model = nn.Linear(4, 4).eval()
+    export_ready_check(model, (torch.randn(2, 4),))
+
+Instead:
+    with torch.no_grad():
+        model = nn.Linear(4, 4).eval()
+    export_ready_check(model, (torch.randn(2, 4),))
+
+Severity:
+    error: the export fails.
 """
 
 from __future__ import annotations
 
-import re
-
-from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
 from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
@@ -16,19 +26,15 @@ from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 RULE = Rule("ER431", "built_outside_inference_mode", __doc__ or "")
 
 
-_SIGNS = re.compile("[Ii]nference ?(tensor|[Mm]ode)")
-
-
 def explain(failure: Failure) -> Finding | None:
-    state = [*failure.module.named_parameters(), *failure.module.named_buffers(), *unregistered_tensors(failure.module)]
-    made = [name for name, tensor in state if tensor.is_inference()]
-    if not made or not failure.says(_SIGNS):
+    made = [name for name, tensor in failure.tensors.items() if tensor.is_inference()]
+    if not made or not failure.says("[Ii]nference ?(tensor|[Mm]ode)"):
         return None
     return failure.finding(
         RULE,
-        few(made),
-        "an inference tensor, made within torch.inference_mode(), which a non-strict export cannot take",
-        "build the module and load its weights outside of torch.inference_mode(); torch.no_grad() is fine",
+        "This tensor was made in `torch.inference_mode()`, which a non-strict export rejects.",
+        "Build the module and load its weights outside of `torch.inference_mode()`; `torch.no_grad()` is fine.",
+        where=few(made),
     )
 
 

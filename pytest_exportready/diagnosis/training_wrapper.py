@@ -1,12 +1,19 @@
-"""A module of training still wraps a part of the model, and torch.export fails inside the wrapper.
+"""No wrapper of training, such as DistributedDataParallel or torch.compile, is inside the model.
 
-Whatever it says then, of hooks, loggers, structures or DTensors, is about the wrapper and not about the model.
-Bad: ``Net(encoder=DistributedDataParallel(encoder))``. Good: ``Net(encoder=encoder.module)``.
+Why it matters:
+    torch.export fails inside the wrapper, and its message is about hooks, loggers or DTensors instead of the model.
+    Pass the module inside: `Net(encoder=encoder.module)` for a model in DistributedDataParallel.
+
+Severity:
+    error: the export fails in a wrapper; the parameters are still sharded.
+
+Not reported:
+    Wrappers around the whole model, which are removed before the export.
 """
 
 from __future__ import annotations
 
-import re
+from torch import nn
 
 from pytest_exportready.analysis.module.sharding import sharding_modules
 from pytest_exportready.analysis.module.wrappers import inner_wrappers, way_in, wrapped_module
@@ -25,30 +32,33 @@ _FILES = (
     "fsdp/_fully_shard/_fsdp_param_group.py",
     "distributed/tensor/_dispatch.py",
 )
-_SIGNS = re.compile(r"set_runtime_stats_and_log|setStorage: sizes .* storage of size 0|mixed torch\.Tensor and DTensor")
+_SIGNS = r"set_runtime_stats_and_log|setStorage: sizes .* storage of size 0|mixed torch\.Tensor and DTensor"
 
 
 def explain(failure: Failure) -> Finding | None:
     wrappers = dict(inner_wrappers(failure.module))
     if wrapped_module(failure.module) is not None:
         wrappers[""] = failure.module
-    sharded = sharding_modules(failure.module)
     if not ("" in wrappers or failure.comes_through(*_FILES) or failure.says(_SIGNS)):
         return None
+    sharded = sharding_modules(failure.module)
     found = {**wrappers, **sharded}
-    kinds = few(sorted({type(module).__name__ for module in found.values()})) or "a wrapper of distributed training"
+    kinds = few(sorted({type(module).__name__ for module in found.values()})) or "A wrapper of distributed training"
     where = few(sorted(found)) if found else ""
     if sharded:
         return failure.finding(
             RULE,
-            where,
-            f"the parameters are still sharded ({kinds}), and the export fails there",
-            "load get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)) into a fresh module",
+            f"The parameters are still sharded ({kinds}).",
+            "Load `get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))` into a new module.",
+            where=where,
         )
-    name = next(iter(wrappers), "")
-    inner = way_in(wrappers[name]) if wrappers else "module"
-    fix = f"model.{name} = model.{name}.{inner} before the export" if name else f"export model.{inner}"
-    return failure.finding(RULE, where, f"{kinds} still wraps it, and the export fails there", fix)
+    return failure.finding(RULE, f"{kinds} still wraps the module.", _fix(wrappers), where=where)
+
+
+def _fix(wrappers: dict[str, nn.Module]) -> str:
+    name, wrapper = next(iter(wrappers.items()), ("", None))
+    inner = way_in(wrapper) if wrapper is not None else "module"
+    return f"Set `model.{name} = model.{name}.{inner}` before exporting." if name else f"Export `model.{inner}`."
 
 
 DIAGNOSIS = Diagnosis(RULE, explain, turn="first")

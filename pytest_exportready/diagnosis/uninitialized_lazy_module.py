@@ -1,11 +1,22 @@
-"""A lazy module (``nn.LazyLinear``) has never seen an input, so that it has no weights yet.
+"""Every lazy module, such as `nn.LazyLinear`, has received an input.
 
-Good: ``model(*example_inputs)`` once, before training and export.
+Why it matters:
+    Before its first input a lazy module has no weights, so it was not trained either.
+
+Example:
+    export_ready_check(nn.Sequential(nn.LazyLinear(4)).eval(), (torch.randn(2, 4),))
+
+Instead:
+    model = nn.Sequential(nn.LazyLinear(4)).eval()
+    model(torch.randn(2, 4))
+    export_ready_check(model, (torch.randn(2, 4),))
+
+Severity:
+    error: the export fails.
 """
 
 from __future__ import annotations
 
-from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from pytest_exportready.case.finding import Finding, Rule
@@ -16,20 +27,17 @@ RULE = Rule("ER412", "lazy_modules_initialized", __doc__ or "")
 
 
 def explain(failure: Failure) -> Finding | None:
-    lazy = [name for name, m in failure.module.named_modules() if _uninitialized(m)]
+    kinds = (UninitializedParameter, UninitializedBuffer)
+    own = [*failure.module.named_parameters(), *failure.module.named_buffers()]
+    lazy = dict.fromkeys(name.rpartition(".")[0] for name, tensor in own if isinstance(tensor, kinds))
     if not lazy:
         return None
     return failure.finding(
         RULE,
-        few(lazy),
-        "a lazy module that has never run: it has no weights, so it was never trained",
-        "call model(*example_inputs) once before training, or name the sizes (nn.Linear instead of nn.LazyLinear)",
+        "This lazy module never received an input, so it has no weights and was not trained.",
+        "Call `model(*example_inputs)` once before training, or use `nn.Linear` with sizes instead of `nn.LazyLinear`.",
+        where=few(lazy),
     )
-
-
-def _uninitialized(module: nn.Module) -> bool:
-    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-    return any(isinstance(tensor, (UninitializedParameter, UninitializedBuffer)) for tensor in own)
 
 
 DIAGNOSIS = Diagnosis(RULE, explain, turn="first")

@@ -1,12 +1,38 @@
-"""An input is an object of a class that torch.export does not know how to take apart.
+"""Every input is a tensor, or a container or class that torch.export can flatten.
 
-Good: ``torch.export.register_dataclass(Batch)`` once, where the class is defined.
+Why it matters:
+    The inputs of a program are tensors. torch.export flattens tuples, lists, dicts and registered classes into them.
+
+Example:
+    from dataclasses import dataclass
+
+    @dataclass
+    class Batch:
+        x: torch.Tensor
+
+    class Net(nn.Module):
+        def forward(self, batch):
+            return batch.x * 2
+
+    export_ready_check(Net().eval(), (Batch(torch.randn(2, 4)),))
+
+Instead:
+    class Net(nn.Module):
+        def forward(self, batch):
+            return batch["x"] * 2
+
+    export_ready_check(Net().eval(), ({"x": torch.randn(2, 4)},))
+
+Severity:
+    error: the export fails.
+
+Not reported:
+    Dataclasses that `torch.export.register_dataclass` registered.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
 
 from pytest_exportready.analysis.execution.dynamic_shapes import arguments
 from pytest_exportready.analysis.execution.pytree import named_leaves
@@ -15,17 +41,17 @@ from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
 
 RULE = Rule("ER402", "inputs_are_known_classes", __doc__ or "")
 
-_SIGNS = re.compile(
+_SIGNS = (
     r"Unsupported input type|input type .* not supported|one of the inputs with type"
     r"|unrecognized type .* at input|Expecting .* to be .* pytree"
 )
-_CLASS = re.compile(r"<class '([\w.<>]+)'>|UserDefinedObjectVariable\((\w+)\)")
+_CLASS = r"<class '([\w.<>]+)'>|UserDefinedObjectVariable\((\w+)\)"
 
 
 def explain(failure: Failure) -> Finding | None:
-    if not _SIGNS.search(failure.text):
+    if not failure.says(_SIGNS):
         return None
-    named = _CLASS.search(failure.text)
+    named = failure.says(_CLASS)
     kind = (named[1] or named[2]).rsplit(".", 1)[-1] if named else "the class"
     call = (failure.trial.case.args, failure.trial.case.kwargs)
     leaves = [
@@ -35,14 +61,14 @@ def explain(failure: Failure) -> Finding | None:
         if type(leaf).__name__ == kind
     ]
     where, value = leaves[0] if leaves else ("", None)
-    own = value is None or dataclasses.is_dataclass(value)
+    fix = "Pass its tensors one by one, or in a tuple, list or dict; build the object in a wrapper's `forward`."
+    if value is None or dataclasses.is_dataclass(value):
+        fix = f"Call `torch.export.register_dataclass({kind})` next to the class, or pass its tensors one by one."
     return failure.finding(
         RULE,
-        f"argument {where} (class {kind})" if where else f"class {kind}",
-        f"torch.export cannot take objects of {kind} apart",
-        f"torch.export.register_dataclass({kind}) next to the class, or pass its tensors one by one"
-        if own
-        else "pass its tensors one by one, or in a tuple, list or dict: let a wrapper's forward build the object",
+        f"torch.export cannot flatten objects of class `{kind}`.",
+        fix,
+        where=f"argument {where} (class {kind})" if where else f"class {kind}",
     )
 
 

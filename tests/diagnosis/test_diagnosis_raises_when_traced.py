@@ -44,7 +44,7 @@ def line_of(comment: str) -> int:
 def test_it_is_told_with_its_line(kind: type[nn.Module], comment: str) -> None:
     (finding,) = export_ready_check(kind().eval(), (X,), stages=["export"]).errors
     assert (finding.code, finding.line) == ("ER430", line_of(comment))
-    assert finding.message.startswith("forward raises while it is traced")
+    assert finding.message.startswith("`forward` raises while it is traced")
 
 
 def test_an_error_of_torch_is_not_forwards() -> None:

@@ -68,4 +68,4 @@ def test_a_wrapper_too_long_for_a_message_is_described() -> None:
     kwargs = {name: torch.randn(2, 3) for name in names}
     (finding,) = export_ready_check(Wide().eval(), (), example_kwargs=kwargs, stages=["export"]).errors
     assert "class ForExport" not in finding.fix
-    assert finding.fix.endswith("wrap the model and return the tensors that you need")
+    assert finding.fix.endswith("wrap the model and return the tensors that you need.")

@@ -38,7 +38,7 @@ def test_the_other_places_are_named(diagnosed: Callable[..., Any]) -> None:
     first = Twice.forward.__code__.co_firstlineno
     finding = diagnosed(Twice().eval(), X)
     assert finding.line == first + 1
-    assert f"the same at {Path(__file__).name}:{first + 3}" in finding.message
+    assert f"The same problem is at {Path(__file__).name}:{first + 3}" in finding.message
 
 
 def test_the_line_that_makes_a_size_a_constant(diagnosed: Callable[..., Any]) -> None:
@@ -53,9 +53,9 @@ def test_a_model_that_takes_long_is_left_alone(
     limit: str, diagnosed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A trace cannot be stopped: how long it would take is found out before."""
-    assert "the same at" in diagnosed(Twice().eval(), X).message
+    assert "The same problem is at" in diagnosed(Twice().eval(), X).message
     monkeypatch.setattr(_affordable, limit, -1)
-    assert "the same at" not in diagnosed(Twice().eval(), X).message
+    assert "The same problem is at" not in diagnosed(Twice().eval(), X).message
 
 
 def test_it_is_quiet_and_leaves_nothing(
@@ -67,7 +67,7 @@ def test_it_is_quiet_and_leaves_nothing(
     state = torch.get_rng_state()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        assert "the same at" in diagnosed(Twice().eval(), X).message
+        assert "The same problem is at" in diagnosed(Twice().eval(), X).message
         gc.collect()
     assert [str(w.message) for w in told if issubclass(w.category, ResourceWarning)] == []
     assert torch.equal(state, torch.get_rng_state())

@@ -72,8 +72,8 @@ def pytest_exportready_rank() -> Any:
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_exportready_marker_problem(item: pytest.Item) -> str | None:
-    """Return what is wrong with a marker of your plugin on an export case: the case then fails with this text.
+def pytest_exportready_marker_problem(item: pytest.Item) -> tuple[str, str] | None:
+    """Return what is wrong with a marker of your plugin on an export case, which then fails with it.
 
-    The text names the marker and the argument, and ends in ``Fix: `` and what to do. None: nothing is wrong.
+    A pair of the problem, which names the marker and the argument, and the fix. None: nothing is wrong.
     """

@@ -11,13 +11,13 @@ import pytest
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
 from pytest_exportready.case.rules import all_rules
-from pytest_exportready.case.sanitize import exception_text, plain
+from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.scenario import scenario_names
 from pytest_exportready.session.options import MARKER
 
 CASE_OPTIONS = pytest.StashKey[CaseOptions]()
-PROBLEM = pytest.StashKey[str]()
-"""Of a case that cannot run: what is wrong with one of its markers."""
+PROBLEM = pytest.StashKey[tuple[str, str]]()
+"""Of a case that cannot run: what is wrong with one of its markers, and how to fix it; empty if that is not known."""
 
 
 def arguments_of(item: pytest.Item) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def take_options(item: pytest.Item) -> None:
     try:
         options = _options_of(item)
     except Exception as error:
-        reason = str(error) if isinstance(error, CaseError) else exception_text(error)
-        problem = plain(f"export_ready: {reason}")
+        reason, fix = (error.problem, error.fix) if isinstance(error, CaseError) else (exception_text(error), "")
+        problem = f"export_ready: {reason}", fix
     else:
         if not problem:
             item.stash[CASE_OPTIONS] = options

@@ -73,7 +73,7 @@ def no_case(message: str, fix: str, *, name: str, scenario: str) -> Readiness:
 
 def misdeclared(item: pytest.Item, scenario: str) -> Readiness:
     """Return the readiness of a case that has a wrong marker."""
-    problem, _, fix = item.stash[PROBLEM].partition(" Fix: ")
+    problem, fix = item.stash[PROBLEM]
     place: dict[str, Any] = {"file": str(item.path), "line": (item.location[1] or 0) + 1, "stage": "case"}
     finding = MISDECLARED.error("", problem, fix or "Correct the arguments of the marker `export_ready`.", **place)
     return _failed(item.nodeid, scenario, finding)

@@ -95,7 +95,12 @@ def test_good(): return ready()
         "test_x[ddp]": "failed at case",
         "test_good": "passed",
     }
-    assert "world: unknown argument 'timout'. Fix: use one of size, " in project.results()["test_x[ddp]"].message
+    result = project.results()["test_x[ddp]"]
+    assert "world: unknown argument 'timout'. Fix: use one of size, " in result.message
+    assert result.readiness is not None
+    (finding,) = result.readiness.errors
+    assert finding.message == "world: unknown argument 'timout'"
+    assert finding.fix.startswith("use one of size, ")
 
 
 def test_a_case_with_a_wrong_marker_sets_up_no_fixture(project: Project) -> None:

@@ -18,6 +18,9 @@ _TO_THE_LAST_RULE = re.compile(r".* = Rule\(.*?\n(?=[^\s)]|\Z)", re.DOTALL)
 HEADINGS = ("Why it matters", "Example", "Instead", "Severity", "Not reported")
 """The sections of a rule's documentation, in order, behind the paragraph that says what the rule checks."""
 
+CODE_HEADINGS = ("Example", "Instead")
+"""The sections that are Python code; the others are prose."""
+
 _HEADING = re.compile(rf"^({'|'.join(HEADINGS)}):\n", re.MULTILINE)
 
 

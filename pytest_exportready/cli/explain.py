@@ -7,13 +7,12 @@ import sys
 from difflib import get_close_matches
 from textwrap import fill, indent, shorten
 
-from pytest_exportready.case.rules import KnownRule, all_rules
+from pytest_exportready.case.rules import CODE_HEADINGS, KnownRule, all_rules
 from pytest_exportready.case.rules_page import rules_page
 from pytest_exportready.case.sanitize import plain
 from pytest_exportready.cli import Command
 
 _WIDTH = 100
-_CODE = ("Example", "Instead")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     rules = all_rules()
     if arguments.markdown:
-        print(rules_page(rules.values()), end="")
+        print(rules_page(), end="")
         return 0
     if arguments.code is None:
         for rule in rules.values():
@@ -54,7 +53,7 @@ def _page(rule: KnownRule) -> str:
     documentation = rule.documentation
     parts = [f"{rule.code} {rule.name}", f"What it checks\n{_filled(documentation.checks)}"]
     for heading, text in documentation.sections.items():
-        body = indent(text, "    ") if heading in _CODE else "\n".join(map(_filled, text.splitlines()))
+        body = indent(text, "    ") if heading in CODE_HEADINGS else "\n".join(map(_filled, text.splitlines()))
         parts.append(f"{heading}\n{body}")
     return "\n\n".join(parts)
 

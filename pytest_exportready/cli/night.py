@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(gathered: list[Gathered], output: Path) -> None:
     """The JUnit file of each channel and runner, and a page a channel."""
-    from pytest_exportready.report.html import write_html
+    from pytest_exportready.cli.report import write_pages
     from pytest_exportready.report.junit import write_junit
     from pytest_exportready.report.run import merged
 
@@ -69,7 +69,7 @@ def _write(gathered: list[Gathered], output: Path) -> None:
         for leg in one.lost:
             print(f"exportready night: leg {leg} is missing or cannot be read", file=sys.stderr)
     for channel in dict.fromkeys(one.channel for one in gathered):
-        write_html(merged(one.run for one in gathered if one.channel == channel), output / f"{channel}.html")
+        write_pages(merged(one.run for one in gathered if one.channel == channel), output / f"{channel}.html")
 
 
 def _compared(arguments: argparse.Namespace, gathered: list[Gathered], expected: object) -> Comparison:

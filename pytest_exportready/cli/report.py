@@ -34,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pytest_exportready.report.html import write_html
     from pytest_exportready.report.junit import JUnitError, read_junit
 
     output = arguments.output
@@ -42,12 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
         return _refuse(f"{output}: accepted endings are .html and .xml")
     if arguments.cases < 0:
         return _refuse(f"--cases {arguments.cases}: accepted is a whole number, 1 at the least")
+    complete = True
     try:
         run = read_junit(*chain.from_iterable(map(_files, arguments.junit)))
         if output.suffix.lower() == ".xml":
             written = _write_junit(run, output, arguments.form, arguments.cases)
         else:
-            write_html(run, output)
+            complete = write_pages(run, output)
             written = [output]
     except JUnitError as error:
         return _refuse(str(error))
@@ -57,7 +57,29 @@ def run(arguments: argparse.Namespace) -> int:
     for result in unread:
         print(f"exportready report: {result.message}", file=sys.stderr)
     print("\n".join([run.verdict, *map(str, written)]))
-    return 1 if unread else 0
+    return 0 if complete and not unread else 1
+
+
+def write_pages(run: Run, report: Path) -> bool:
+    """Write the report and the page of rules beside it; print why there are no rules where they cannot be written.
+
+    Returns:
+        Whether both are written.
+
+    Raises:
+        OSError: The report cannot be written.
+    """
+    from pytest_exportready.report.html import write_html
+    from pytest_exportready.report.rules_html import write_rules
+
+    write_html(run, report)
+    try:
+        write_rules(report)
+    except OSError as error:
+        message = f"the page of rules beside {report} cannot be written: {error.strerror or error}"
+        print(f"exportready: {message}", file=sys.stderr)
+        return False
+    return True
 
 
 def _files(path: Path) -> list[Path]:

@@ -12,12 +12,14 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from pytest_exportready.case.readiness import WORST_FIRST
+from pytest_exportready.case.rules import all_rules
 from pytest_exportready.report import case_text, embedded_data
 from pytest_exportready.report.cause import causes
 from pytest_exportready.report.files import write_atomically
 from pytest_exportready.report.gc_pause import paused
 from pytest_exportready.report.page_rows import MARKS, page_rows
 from pytest_exportready.report.page_shell import SHARED, environment, shell, template_file
+from pytest_exportready.report.rules_html import NAME as RULES, name_beside
 from pytest_exportready.report.run import Run
 from pytest_exportready.report.table import tabs
 from pytest_exportready.report.units import duration
@@ -31,14 +33,18 @@ LEADING = ("torch", "torch.git_version", "gpu", "driver", "python", "shard")
 
 def write_html(run: Run, path: Path) -> None:
     """Write the page. Raises OSError when ``path`` cannot be written; an older file is then still whole."""
-    write_atomically(Path(path), page(run).encode("utf-8", "replace"))
+    write_atomically(path, page(run, name_beside(path)).encode("utf-8", "replace"))
 
 
 @paused()
-def page(run: Run) -> str:
-    """The HTML text of the page: at most about 1 MiB, however many results there are."""
+def page(run: Run, rules: str = RULES) -> str:
+    """Return the HTML text of the page: at most about 1 MiB, however many results there are.
+
+    Args:
+        rules: The page of rules that findings link to, in the same folder.
+    """
     templates = _environment()
-    rows = page_rows(run, templates.get_template("case.html"))
+    rows = page_rows(run, templates.get_template("case.html").make_module({"rules": rules}))
     found, troubles = tabs(run)
     all_causes = sorted(causes(run.results), key=lambda one: one[1][0].outcome == "infra")
     style = f"{template_file(SHARED, 'page.css')}\n{template_file(SHARED, 'matrix.css')}"
@@ -47,6 +53,7 @@ def page(run: Run) -> str:
     return templates.get_template("page.html").render(
         run=run,
         rows=rows,
+        rules=rules,
         data=Markup(embedded_data.packed(rows.data(run))),
         rest=rows.plain_rest(),
         causes=all_causes[:CAUSES],
@@ -71,7 +78,7 @@ def _environment() -> Environment:
     }
     made = environment(SHARED, filters)
     made.globals.update(marks=MARKS, words=case_text.WORDS, order=WORST_FIRST)
-    made.globals.update(command=case_text.command, behind=case_text.behind)
+    made.globals.update(command=case_text.command, behind=case_text.behind, known_codes=all_rules)
     return made
 
 

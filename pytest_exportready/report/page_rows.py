@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from jinja2 import Template
 from markupsafe import escape
 
 from pytest_exportready.case.readiness import WORST_FIRST
@@ -79,13 +78,12 @@ class PageRows:
         return [result.anchor[5:], label, nodeid, cells, f"{result.seconds:.2f}", result.outcome, attention, told]
 
 
-def page_rows(run: Run, template: Template) -> PageRows:
+def page_rows(run: Run, macros: Any) -> PageRows:
     """Rows and details of ``run``, each ``template`` rendered with ``result``, ``label``, ``stages`` and ``reason``."""
     results = _grouped(run.results)
     attention = sum(map(needs_attention, results))
     first = "attention" if len(results) > MANY and attention else "all"
     rows = PageRows(results, run.labels, run.stages, first, attention)
-    macros: Any = template.module
     room = HTML
     before = ""
     chosen = results if first == "all" else [result for result in results if needs_attention(result)]

@@ -156,6 +156,7 @@ class Reporting:
         from pytest_exportready.report.ci_limits import too_large
         from pytest_exportready.report.html import write_html
         from pytest_exportready.report.junit import write_junit
+        from pytest_exportready.report.rules_html import write_rules
 
         junit, html = self.options.junit, self.options.html
         with self._surviving(f"write {junit}"):
@@ -165,6 +166,8 @@ class Reporting:
         with self._surviving(f"write {html}"):
             write_html(run, html)
             self.written.append(html)
+            with self._surviving(f"write the page of rules beside {html}"):
+                write_rules(html)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.run is not None:

@@ -1,6 +1,6 @@
 """The command ``exportready``: one subcommand for each module of this package.
 
-Only the module of the command that is given is imported, and all of them for ``--help``.
+Only the module of the given command is imported, or all of them for ``--help``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from pytest_exportready.discover import declared_in, module_names
 
 @dataclass(frozen=True)
 class Command:
-    """One subcommand, named after its module.
-
-    run: does it and returns the exit status: 0 done, 1 the answer is no, 2 used wrongly.
-    """
+    """One subcommand, named after its module."""
 
     help: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int]
+    run: Callable[[argparse.Namespace], int]  # returns the exit status: 0 success, 1 negative result, 2 usage error
+
+
+def fail(command: str, message: object) -> int:
+    """Print why a command cannot run, and return the exit status of a usage error."""
+    print(f"exportready {command}: {message}", file=sys.stderr)
+    return 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:

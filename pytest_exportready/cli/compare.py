@@ -1,36 +1,36 @@
-"""``exportready compare LAST TONIGHT``: is anything new broken, whose is it, and what is slower?"""
+"""``exportready compare LAST TONIGHT``: find new failures, what they are due to, and slowdowns."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from pytest_exportready.cli import Command
+from pytest_exportready.cli import Command, fail
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("last", type=Path, help="the night before: a JUnit file, or a folder of shards and legs")
+    parser.add_argument("last", type=Path, help="the previous night: a JUnit file, or a folder of shards and legs")
     parser.add_argument("tonight", type=Path, help="tonight: a JUnit file, or a folder of shards and legs")
-    parser.add_argument("--stable", type=Path, metavar="PATH", help="tonight's commit under a released torch")
+    parser.add_argument("--stable", type=Path, metavar="PATH", help="the same commit under a released torch")
     parser.add_argument(
         "--baseline-history",
         type=Path,
         nargs="+",
         default=[],
         metavar="DIR",
-        help="earlier nights in any order: a folder each, or files beside each other",
+        help="folders of earlier nights in any order: a subfolder for each night, or files",
     )
     parser.add_argument("--expected", type=Path, metavar="FILE", help="expected failures, as TOML")
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("regress.html"), help="the page to write [regress.html]"
+        "-o", "--output", type=Path, default=Path("regress.html"), help="the HTML page to write [regress.html]"
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also write the comparison as a JUnit file")
     parser.add_argument(
         "--fail-on",
         choices=("new", "any", "never"),
         default="new",
-        help="exit with 1 for new causes, for any failure that is not expected, or never [new]; 2: cannot be told",
+        help="when to exit with status 1: on new causes, on any unexpected failure, or never [new]. "
+        "Status 2 means inconclusive",
     )
 
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         expected = read_expected(arguments.expected) if arguments.expected else ()
     except ExpectationError as error:
-        return _refuse(str(error))
+        return fail("compare", error)
     comparison = compare(
         read_night(arguments.last),
         read_night(arguments.tonight),
@@ -62,17 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.junit:
             write_junit(as_run(comparison), arguments.junit)
     except OSError as error:
-        return _refuse(f"{error.filename or arguments.output}: cannot be written: {error.strerror or error}")
+        return fail("compare", f"{error.filename or arguments.output} cannot be written: {error.strerror or error}")
     for line in lines(comparison):
         print(line)
-    told = [f"to take tonight as the new baseline: {command}"] if command else []
-    print("\n".join(["", f"page: {arguments.output}", *told, comparison.verdict]))
+    baseline = [f"to make tonight the new baseline: {command}"] if command else []
+    print("\n".join(["", f"HTML: {arguments.output}", *baseline, comparison.verdict]))
     return comparison.status(arguments.fail_on)
 
 
-def _refuse(message: str) -> int:
-    print(f"exportready compare: {message}", file=sys.stderr)
-    return 2
-
-
-COMMAND = Command("compare two nights: what is new, whose it is, what is slower", add_arguments, run)
+COMMAND = Command("compare two nights: new failures, what they are due to, slowdowns", add_arguments, run)

@@ -1,4 +1,4 @@
-"""``exportready doctor``: can this machine do the job, and what is missing?"""
+"""``exportready doctor``: check whether this machine can run ``pytest --export-ready``."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from pytest_exportready.cli import Command
+from pytest_exportready.case.explained import with_fix
+from pytest_exportready.cli import Command, fail
 
 GIB = 2**30
+INSTALL_TORCH = "Run `python -m pip install 'torch>=2.13'`."
 DISK = 1.0
-"""GiB that the reports, saved programs and child processes of a small model need."""
+"""GiB of disk space for the reports, saved programs and child processes of a small model."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing looked at.
-
-    told: what was found. fix: what to do when it is missing. needed: no job on the CPU without it.
-    """
+    """The state of one requirement."""
 
     name: str
     ok: bool
-    told: str
+    found: str
     fix: str = ""
-    needed: bool = True
+    needed: bool = True  # otherwise its absence is only printed
 
 
 @dataclass(frozen=True)
 class Needed:
-    """What a job needs of GPUs: how many, with so much memory free on each."""
+    """The GPUs that a job needs, with this much free memory on each."""
 
     gpus: int
     gib: float
@@ -43,14 +42,14 @@ class Needed:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--folder", type=Path, default=Path("exportready"), help="where the reports will go [exportready]"
+        "--folder", type=Path, default=Path("exportready"), help="the folder of the reports [exportready]"
     )
-    parser.add_argument("--gpus", type=int, default=0, help="how many GPUs the job needs [0]")
+    parser.add_argument("--gpus", type=int, default=0, help="number of GPUs that the job needs [0]")
     parser.add_argument(
-        "--memory-gib", type=float, default=0, metavar="GIB", help="what must be free on each of these GPUs [0]"
+        "--memory-gib", type=float, default=0, metavar="GIB", help="free memory that the job needs on each GPU [0]"
     )
     parser.add_argument(
-        "--junit", type=Path, help="write a JUnit file that says why, when this machine cannot: no fault of a model"
+        "--junit", type=Path, help="if the machine is unsuitable, write a JUnit file with an infrastructure error"
     )
 
 
@@ -60,13 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
     width = max(len(row.name) for row in rows)
     for row in rows:
         state = "ok" if row.ok else "missing" if row.needed else "absent"
-        fix = "" if row.ok or not row.fix else f". Fix: {row.fix}"
-        print(f"{row.name:<{width}}  {state:<7}  {row.told}{fix}")
+        print(f"{row.name:<{width}}  {state:<7}  {with_fix(row.found, '' if row.ok else row.fix)}")
     missing = [row.name for row in rows if row.needed and not row.ok]
     verdict = f"No: missing {', '.join(missing)}" if missing else "Yes"
     print(f"\nCan this machine run pytest --export-ready? {verdict}")
     if missing and arguments.junit:
-        _write(arguments.junit, "; ".join(f"{row.name}: {row.told}" for row in rows if row.needed and not row.ok))
+        _write(arguments.junit, "; ".join(f"{row.name}: {row.found}" for row in rows if row.needed and not row.ok))
     return 1 if missing else 0
 
 
@@ -74,23 +72,23 @@ def _write(path: Path, why: str) -> None:
     from pytest_exportready.report.junit import write_junit
     from pytest_exportready.report.run import Run, TestResult
 
-    message = f"{platform.node()} cannot do the job: {why}"
+    message = f"{platform.node()} is unsuitable: {why}"
     result = TestResult("exportready doctor", "exportready.doctor", "machine", outcome="infra", message=message)
     try:
         write_junit(Run((result,), hostname=platform.node()), path)
     except OSError as error:
-        print(f"exportready doctor: {path}: cannot be written: {error.strerror or error}", file=sys.stderr)
+        fail("doctor", f"{path} cannot be written: {error.strerror or error}")
 
 
 def _software() -> Iterator[Row]:
-    told = f"{platform.python_version()}, {platform.platform()}"
-    yield Row("python", sys.version_info >= (3, 10), told, "install Python 3.10 or later")
+    python = f"{platform.python_version()}, {platform.platform()}"
+    yield Row("python", sys.version_info >= (3, 10), python, "Install Python 3.10 or later.")
     for package in ("pytest", "pytest-exportready", "pytest-xdist", "junitparser", "jinja2"):
         found = _version(package)
-        yield Row(package, bool(found), found or "not installed", f"python -m pip install {package}")
+        yield Row(package, bool(found), found or "not installed", f"Run `python -m pip install {package}`.")
     compiler = next((found for found in map(shutil.which, ("g++", "clang++", "c++")) if found), "")
-    told = compiler or "no compiler; only compiling with inductor needs it"
-    yield Row("C++ compiler", bool(compiler), told, "install g++", needed=False)
+    found = compiler or "not found; only compilation with inductor needs it"
+    yield Row("C++ compiler", bool(compiler), found, "Install g++.", needed=False)
 
 
 def _version(package: str) -> str:
@@ -104,31 +102,33 @@ def _torch(wanted: Needed) -> Iterator[Row]:
     try:
         import torch
     except Exception as error:
-        yield Row("torch", False, f"cannot be imported: {error}", "python -m pip install 'torch>=2.13'")
+        yield Row("torch", False, f"cannot be imported: {error}", INSTALL_TORCH)
         return
     new = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) >= (2, 13)
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
-    yield Row("torch", new, f"{torch.__version__}, {build}", "python -m pip install 'torch>=2.13'")
+    yield Row("torch", new, f"{torch.__version__}, {build}", INSTALL_TORCH)
     if not torch.cuda.is_available():
-        told = f"none that this torch can use; {f'{wanted.gpus} needed' if wanted.gpus else 'cases run on the CPU'}"
-        fix = "if there is one: its driver and a CUDA build of torch"
-        yield Row("GPU", False, told, fix, needed=wanted.gpus > 0)
+        consequence = f"{wanted.gpus} needed" if wanted.gpus else "cases run on the CPU"
+        fix = "If the machine has one, install its driver and a CUDA build of torch."
+        yield Row("GPU", False, f"not available to this torch; {consequence}", fix, needed=wanted.gpus > 0)
         return
     count = torch.cuda.device_count()
     if count < wanted.gpus:
-        yield Row("GPUs", False, f"{count} of {wanted.gpus} needed", "another machine, or CUDA_VISIBLE_DEVICES")
+        yield Row(
+            "GPUs", False, f"{count} of {wanted.gpus} needed", "Use another machine, or change CUDA_VISIBLE_DEVICES."
+        )
     for index in range(count):
         needed = index < wanted.gpus
         name = torch.cuda.get_device_name(index)
         try:
             free, total = torch.cuda.mem_get_info(index)
         except RuntimeError as error:
-            yield Row(f"GPU {index}", False, f"{name}: {error}", "free the GPU", needed)
+            yield Row(f"GPU {index}", False, f"{name}: {error}", "Stop the processes that use the GPU.", needed)
             continue
-        told = f"{name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free"
+        memory = f"{name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free"
         enough = not needed or free >= wanted.gib * GIB
-        told += "" if enough else f", {wanted.gib:g} needed"
-        yield Row(f"GPU {index}", enough, told, "end what uses it, or wait for it", needed)
+        memory += "" if enough else f", {wanted.gib:g} needed"
+        yield Row(f"GPU {index}", enough, memory, "Stop the processes that use the GPU, or wait for them.", needed)
 
 
 def _machine(folder: Path) -> Iterator[Row]:
@@ -138,11 +138,11 @@ def _machine(folder: Path) -> Iterator[Row]:
             with tempfile.TemporaryFile(dir=place):
                 pass
         except OSError as error:
-            told = f"{place}: {error.strerror or error}"
-            yield Row(name, False, told, "give write access, or name another folder")
+            problem = f"{place}: {error.strerror or error}"
+            yield Row(name, False, problem, "Give write access, or choose another folder.")
             continue
         free = shutil.disk_usage(place).free / GIB
-        yield Row(name, free >= DISK, f"{place}, {free:.1f} GiB free", f"free {DISK:g} GiB on its disk")
+        yield Row(name, free >= DISK, f"{place}, {free:.1f} GiB free", f"Free {DISK:g} GiB on its disk.")
 
 
-COMMAND = Command("say whether this machine can do the job, and what is missing", add_arguments, run)
+COMMAND = Command("check whether this machine can run pytest --export-ready", add_arguments, run)

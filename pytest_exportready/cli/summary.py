@@ -1,17 +1,18 @@
-"""``exportready summary junit.xml ...``: the job summary and annotations of GitHub Actions."""
+"""``exportready summary junit.xml ...``: write the job summary and annotations of GitHub Actions."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
-from pytest_exportready.cli import Command
+from pytest_exportready.cli import Command, fail
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("junit", nargs="+", type=Path, help="JUnit files; of several, the worst counts")
+    parser.add_argument(
+        "junit", nargs="+", type=Path, help="JUnit files. If a case occurs in several, its worst result is used"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,8 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         run = read_junit(*arguments.junit)
     except JUnitError as error:
-        print(f"exportready summary: {error}", file=sys.stderr)
-        return 2
+        return fail("summary", error)
     write_summary(summary(run))
     if "GITHUB_ACTIONS" in os.environ:
         print("\n".join(commands(run)))
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write_summary(text: str) -> None:
-    """Append to the summary of the step; to standard output where there is none."""
+    """Append to the summary of the step, or print the text outside GitHub Actions."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         print(text)

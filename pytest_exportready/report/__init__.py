@@ -1,1 +1,1 @@
-"""What a session yielded, as JUnit XML, as an HTML page and as lines in the terminal. Never needs torch."""
+"""Reports of a session: JUnit XML, HTML pages, terminal lines. Does not import torch."""

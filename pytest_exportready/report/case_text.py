@@ -1,4 +1,4 @@
-"""What the page says of one case, in words."""
+"""The texts of one case on the HTML page."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Readiness
 from pytest_exportready.report import truncate
-from pytest_exportready.report.cause import Cause, of_finding
+from pytest_exportready.report.cause import FailureCause, of_finding
 from pytest_exportready.report.run import TestResult
 
 EXCERPT = 16 * 1024
-"""Characters of a failure or log on the page; the JUnit file holds more."""
+"""Characters of a failure or log on the page; the JUnit file has more."""
 
 WORDS = {
     "passed": "passed",
     "failed": "failed",
-    "infra": "not judged",
+    "infra": "inconclusive",
     "skipped": "skipped",
     "xfailed": "failed as expected",
     "missing": "missing",
 }
 
 
-def behind(cause: Cause, results: Iterable[TestResult]) -> Finding | None:
+def behind(cause: FailureCause, results: Iterable[TestResult]) -> Finding | None:
     """Return the first finding of ``cause`` in ``results`` that has a patch, else the first; None if there is none."""
     errors = (finding for result in results if result.readiness for finding in result.readiness.errors)
     found = [finding for finding in errors if of_finding(finding) == cause]
@@ -34,7 +34,7 @@ def behind(cause: Cause, results: Iterable[TestResult]) -> Finding | None:
 
 
 def needs_attention(result: TestResult) -> bool:
-    """Whether somebody should look at it: it is not green, or there are warnings."""
+    """Return whether the case did not pass at once with stage results, or has warnings."""
     if result.outcome != "passed" or result.earlier:
         return True
     findings = result.readiness.findings if result.readiness else ()
@@ -42,11 +42,11 @@ def needs_attention(result: TestResult) -> bool:
 
 
 def reason(result: TestResult) -> str:
-    """The line under a case that is not green."""
+    """Return the line below a case that needs attention."""
     if result.outcome == "passed":
         if result.earlier:
-            return f"passed only at attempt {len(result.earlier) + 1}"
-        return result.message or ("" if result.proved else "passed without a record that proves it")
+            return f"passed only in attempt {len(result.earlier) + 1}"
+        return result.message or ("" if result.proved else "passed without stage results")
     if result.outcome == "failed" and result.readiness and result.readiness.errors:
         first = result.readiness.errors[0]
         return f"{first.place}: {first.message}"
@@ -56,7 +56,7 @@ def reason(result: TestResult) -> str:
 
 
 def command(result: TestResult) -> str:
-    """What to type to run the case again."""
+    """Return the command that runs the case again."""
     return f"pytest --export-ready {shlex.quote(result.nodeid)}"
 
 
@@ -67,11 +67,11 @@ def excerpt(text: str) -> str:
 def facts(measured: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in measured.items():
         if value is not None:
-            yield key.replace("_", " "), truncate.line(_told(value), 300)
+            yield key.replace("_", " "), truncate.line(_shown(value), 300)
 
 
 def shares(readiness: Readiness) -> list[tuple[str, float, float, float]]:
-    """Of each stage that took time: its name, seconds, and where it begins and how long it is, in percent of all."""
+    """Return name, seconds, start and length in percent of all, for each stage that took time."""
     total = sum(stage.seconds for stage in readiness.stages)
     begun, found = 0.0, []
     for stage in readiness.stages:
@@ -81,9 +81,9 @@ def shares(readiness: Readiness) -> list[tuple[str, float, float, float]]:
     return found
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list) and not any(isinstance(item, (dict, list)) for item in value):
-        return ", ".join(map(_told, value)) or "none"
+        return ", ".join(map(_shown, value)) or "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Cause: what made results fail, the same for every case, night and machine that it hits."""
+"""The cause of a failure, equal for every case, night and machine that it affects."""
 
 from __future__ import annotations
 
@@ -46,44 +46,40 @@ _RANDOM_NAME = re.compile(rf"{_RANDOM}|[^.]*\d{{5,}}[^.]*")
 
 
 @dataclass(frozen=True)
-class Cause:
-    """What is wrong and where, without what varies from model to model and from run to run.
+class FailureCause:
+    """What fails and where, without the parts that vary between models and runs."""
 
-    stage: where it went wrong; empty outside any stage. what: the code of the finding (``ER402``), or the exception's
-    name; empty when neither is known. message: normalised. frame: the user's source file; empty when none is known.
-    """
-
-    stage: str
-    what: str
-    message: str
-    frame: str = ""
+    stage: str  # empty outside any stage
+    what: str  # the code of the finding (ER402) or the name of the exception; empty when neither is known
+    message: str  # normalized
+    frame: str = ""  # the user's source file; empty when it is not known
 
     def __str__(self) -> str:
         place = " in ".join(part for part in (self.what, self.frame) if part)
         return ": ".join(part for part in (self.stage, place, self.message) if part)
 
 
-def cause_of(result: TestResult) -> Cause | None:
-    """The first cause of a result that failed or could not be judged; None for any other."""
+def cause_of(result: TestResult) -> FailureCause | None:
+    """Return the first cause of a result that failed or is inconclusive; None for any other."""
     return next(iter(causes_of(result)), None)
 
 
-def causes_of(result: TestResult) -> tuple[Cause, ...]:
-    """Every cause of a result that failed (an expected failure too) or could not be judged."""
+def causes_of(result: TestResult) -> tuple[FailureCause, ...]:
+    """Return every cause of a result that failed (also as expected) or is inconclusive."""
     if result.outcome not in ("failed", "xfailed", "infra"):
         return ()
     record = result.readiness
     found = [of_finding(finding) for finding in record.errors] if record else []
-    told = {cause.stage for cause in found}
+    reported = {cause.stage for cause in found}
     for stage in record.stages if record else ():
-        if stage.outcome in ("failed", "infra") and stage.name not in told:
+        if stage.outcome in ("failed", "infra") and stage.name not in reported:
             found.append(_of_text(stage.name, stage.reason or result.message))
     return tuple(dict.fromkeys(found)) or (_of_text("", result.message),)
 
 
-def causes(results: Iterable[TestResult]) -> list[tuple[Cause, tuple[TestResult, ...]]]:
-    """Every cause with the results that it hits, most hit first; equals stay in the order they ran."""
-    hit: dict[Cause, list[TestResult]] = {}
+def causes(results: Iterable[TestResult]) -> list[tuple[FailureCause, tuple[TestResult, ...]]]:
+    """Return every cause with the results that it affects, the most frequent first."""
+    hit: dict[FailureCause, list[TestResult]] = {}
     for result in results:
         for cause in causes_of(result) if result.outcome != "xfailed" else ():
             hit.setdefault(cause, []).append(result)
@@ -91,26 +87,26 @@ def causes(results: Iterable[TestResult]) -> list[tuple[Cause, tuple[TestResult,
 
 
 @lru_cache(maxsize=4096)
-def normalised(message: str) -> str:
-    """``message`` without numbers, addresses, hashes, shapes, identifiers and temporary or absolute paths.
+def normalized(message: str) -> str:
+    """Return ``message`` without numbers, addresses, hashes, shapes, identifiers and temporary or absolute paths.
 
-    Operators and dtypes keep their digits: ``aten.conv2d`` and ``float16`` are what a message is about.
+    Operators and dtypes keep their digits, as in ``aten.conv2d`` and ``float16``.
     """
     return " ".join(_VARYING.sub(_stand_in, message).split())
 
 
-def of_finding(finding: Finding) -> Cause:
-    """The cause that a finding tells of."""
-    return Cause(finding.stage, finding.code, normalised(finding.problem), _frame(finding.file))
+def of_finding(finding: Finding) -> FailureCause:
+    """Return the cause that a finding describes."""
+    return FailureCause(finding.stage, finding.code, normalized(finding.problem), _frame(finding.file))
 
 
-def _of_text(stage: str, message: str) -> Cause:
+def _of_text(stage: str, message: str) -> FailureCause:
     named = _EXCEPTION.search(message)
-    return Cause(stage, named[1] if named else "", normalised(message))
+    return FailureCause(stage, named[1] if named else "", normalized(message))
 
 
 def _frame(file: str) -> str:
-    return normalised(file) if file.startswith("/") or "\\" in file else file
+    return normalized(file) if file.startswith("/") or "\\" in file else file
 
 
 def _stand_in(found: re.Match[str]) -> str:
@@ -125,7 +121,7 @@ def _stand_in(found: re.Match[str]) -> str:
 
 
 def _path(text: str) -> str:
-    """Its last part, as the folders above are the machine's; nothing of it where that is random too."""
+    """Return the last part of a path, or nothing of it where that is random too."""
     name = re.split(r"[/\\]", text.rstrip("/\\"))[-1]
     if _TEMPORARY.search(text) and ("." not in name or _RANDOM_NAME.match(name)):
         ending = name.rpartition(".")[1:] if "." in name else ("", "")

@@ -1,4 +1,4 @@
-"""Gather: the reports of a session, as pytest delivers them, folded into one result for each node id."""
+"""Collect the reports of a session from pytest, as one result for each node id."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Reports = list[pytest.TestReport]
 
 
 class Gather:
-    """Feed it every report of ``pytest_runtest_logreport``, and of ``pytest_collectreport`` that failed.
+    """The results of a session, from its reports.
 
-    A call report may carry ``exportready``, the ``Readiness.to_dict()`` of its case, and ``exportready_output``, what
-    torch printed meanwhile.
+    A call report may have the attributes ``exportready``, the ``Readiness.to_dict()`` of its case, and
+    ``exportready_output``, what torch printed.
     """
 
     def __init__(self) -> None:
@@ -33,22 +33,22 @@ class Gather:
         self._clock = time.perf_counter()
 
     def add(self, report: pytest.TestReport) -> None:
-        """Take one report. A setup after other phases of the same node id begins a new attempt (a rerun)."""
+        """Add a report of ``pytest_runtest_logreport``. A setup after other phases of a node id begins a rerun."""
         attempts = self._attempts.setdefault(report.nodeid, [])
         if not attempts or (report.when == "setup" and attempts[-1]):
             attempts.append([])
         attempts[-1].append(report)
 
     def add_collect(self, report: pytest.CollectReport) -> None:
-        """Take the report of a file that could not be collected; workers that repeat it are one."""
+        """Add a report of ``pytest_collectreport``; the same failure in several workers counts once."""
         if report.failed:
             self._broken.setdefault(report.nodeid, report)
 
     @paused()
     def run(self, properties: Mapping[str, str]) -> Run:
-        """Everything so far as a Run that began when this object was made.
+        """Return everything so far as a Run that began when this object was made.
 
-        The reports are let go, and lose their records, which are in the Run: pytest keeps every report to its end.
+        The records move from the reports to the Run, because pytest keeps every report until it exits.
         """
         results = self.results()
         for report in chain.from_iterable(chain.from_iterable(self._attempts.values())):
@@ -64,7 +64,7 @@ class Gather:
         )
 
     def results(self) -> tuple[TestResult, ...]:
-        """One result for each node id: what could not be collected, and what ran."""
+        """Return one result for each node id that ran or could not be collected."""
         broken = [_uncollected(report) for report in self._broken.values()]
         ran = [_result(nodeid, attempts) for nodeid, attempts in self._attempts.items()]
         return (*broken, *ran)
@@ -78,14 +78,14 @@ def _uncollected(report: pytest.CollectReport) -> TestResult:
         name=f"collection of {inside or path or 'the session'}",
         file=path,
         outcome="infra",
-        message=f"could not be collected: {_reason(report)}",
+        message=f"cannot be collected: {_reason(report)}",
         text=_full(report),
         output=_output([report]),
     )
 
 
 def _names(nodeid: str) -> tuple[str, str, str]:
-    """classname, name and path of a node id, as pytest's own JUnit report has them."""
+    """Return classname, name and path of a node id, as pytest's own JUnit report has them."""
     path, _, rest = nodeid.partition("::")
     names, bracket, params = rest.partition("[")
     *classes, last = names.split("::")
@@ -117,7 +117,7 @@ def _result(nodeid: str, attempts: list[Reports]) -> TestResult:
 
 
 def _judge(reports: Reports) -> tuple[Outcome, str, str]:
-    """Outcome, reason in a line and reason in full of one attempt."""
+    """Return outcome, reason in one line, and full reason of one attempt."""
     phases = {report.when: report for report in reports if not _subtest(report)}
     setup, call, teardown = (phases.get(when) for when in ("setup", "call", "teardown"))
     crash = next((phases[when] for when in phases.keys() - {"setup", "call", "teardown"}), None)
@@ -143,7 +143,7 @@ def _judge_call(call: pytest.TestReport | None, bad_subtests: Reports) -> tuple[
         text = "\n\n".join(f"subtest {_subtest(report)}:\n{_full(report)}" for report in bad_subtests)
         return "failed", f"subtests, {message}", text
     if call is None:
-        return "infra", "did not finish: the session ended, or its process was lost, while it ran", ""
+        return "infra", "did not finish: the session or its process ended while it ran", ""
     if _bad(call):
         return "failed", _reason(call), _full(call)
     if call.skipped:
@@ -154,12 +154,12 @@ def _judge_call(call: pytest.TestReport | None, bad_subtests: Reports) -> tuple[
 
 
 def _bad(report: pytest.TestReport) -> bool:
-    """Failed; pytest-rerunfailures calls a failed attempt ``rerun``."""
+    """Return whether a phase failed; pytest-rerunfailures calls a failed attempt ``rerun``."""
     return report.outcome not in ("passed", "skipped")
 
 
 def _subtest(report: pytest.TestReport) -> str:
-    """The name of a subtest by its message and parameters; empty for the report of a whole test."""
+    """Return the name of a subtest by its message and parameters; empty for the report of a whole test."""
     context: Any = getattr(report, "context", None)
     if context is None:
         return ""
@@ -169,8 +169,8 @@ def _subtest(report: pytest.TestReport) -> str:
 
 
 def _readiness(reports: Reports) -> Readiness | None:
-    told = [report.exportready for report in reports if getattr(report, "exportready", None)]
-    return Readiness.from_dict(told[-1]) if told else None
+    records = [report.exportready for report in reports if getattr(report, "exportready", None)]
+    return Readiness.from_dict(records[-1]) if records else None
 
 
 def _record_reason(readiness: Readiness) -> str:
@@ -184,12 +184,12 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     if crash is not None:
         return str(crash.message)
     lines = [line for line in _full(report).splitlines() if line.strip()]
-    told = [line[1:].strip() for line in lines if line.startswith("E  ")]
-    return (told or lines or ["no reason given"])[-1 if told else 0]
+    errors = [line[1:].strip() for line in lines if line.startswith("E  ")]
+    return errors[-1] if errors else next(iter(lines), "no reason given")
 
 
 def _full(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """The failure in full; without the worker that pytest puts before it, so that -n changes nothing."""
+    """Return the full failure, without the worker that pytest prints before it, so that -n does not change it."""
     return "" if report.longrepr is None else str(report.longrepr)
 
 

@@ -1,4 +1,4 @@
-"""What a Column of the page is: one figure of each case, such as the nodes of its graph."""
+"""A column of the HTML page: one figure of each case, such as the nodes of its graph."""
 
 from __future__ import annotations
 
@@ -18,20 +18,17 @@ ENTRY_POINTS = "exportready.columns"
 
 @dataclass(frozen=True)
 class Column:
-    """title: its heading. tab: where it stands, such as ``timing`` or ``size``; a tab appears when a case has a figure.
+    """A column of a tab; the tab is shown when at least one case has a figure."""
 
-    value: the figure of one case, None when it has none; it may raise. unit: how figures are written.
-    """
-
-    title: str
-    tab: str
+    title: str  # its heading
+    tab: str  # such as timing or size
     unit: Unit
-    value: Callable[[TestResult], float | None]
+    value: Callable[[TestResult], float | None]  # None for a case without a figure; may raise
 
 
 @cache
 def all_columns() -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """Every column, ours and then those of other packages, by name; and what is wrong with the others of them."""
+    """Return every column, ours and then those of other packages, and the problems of those that cannot be used."""
     from pytest_exportready.report import columns
 
     found = list(discover(columns, "COLUMN", Column).values())
@@ -45,22 +42,28 @@ def all_columns() -> tuple[tuple[Column, ...], tuple[str, ...]]:
         if isinstance(column, Column):
             found.append(column)
         else:
-            troubles.append(f"column {entry_point.name} ({entry_point.value}): is a {type(column).__name__}, no Column")
+            troubles.append(
+                f"column {entry_point.name} ({entry_point.value}): is a {type(column).__name__}, not a Column"
+            )
     return tuple(found), tuple(troubles)
 
 
 def figure_of(column: Column, result: TestResult) -> float | None:
-    """The finite figure of one case; None where there is none. Raises ValueError for what is no number."""
+    """Return the finite figure of one case, or None.
+
+    Raises:
+        ValueError: The value is not a number.
+    """
     value = column.value(result)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"is a {type(value).__name__}, no number")
+        raise ValueError(f"is a {type(value).__name__}, not a number")
     return float(value) if math.isfinite(value) else None
 
 
 def fact(result: TestResult, name: str, *stages: str) -> float | None:
-    """The largest number called ``name`` among the facts of ``stages``, of all where none is named."""
+    """Return the largest number called ``name`` among the facts of ``stages``, or of all stages if none is given."""
     found = [
         stage.facts[name]
         for stage in (result.readiness.stages if result.readiness else ())

@@ -1,4 +1,4 @@
-"""Lines of JSON, compressed and spelled in base64, for a page to unpack: small, and inert anywhere in HTML."""
+"""Lines of JSON, compressed and in base64, for a page to unpack: small, and inert anywhere in HTML."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 LIMIT = 240_000
-"""Compressed bytes; base64 makes a third more of them."""
+"""Compressed bytes; base64 adds a third."""
 
 
 def packed(values: Iterable[Any], limit: int = LIMIT) -> str:
-    """As many of ``values``, in their order, as fit into ``limit`` bytes, a line each, as gzip in base64."""
+    """Return the leading ``values`` that fit into ``limit`` bytes, one per line, as gzip in base64."""
     probe = zlib.compressobj(6)
     lines: list[bytes] = []
     size = 0

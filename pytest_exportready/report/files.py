@@ -1,28 +1,31 @@
-"""Write a report so that a reader sees the old file or the whole new one, never half of it."""
+"""Write a file so that a reader sees the old or the complete new content."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from contextlib import suppress
+from errno import EEXIST
 from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace ``path`` with ``data``; its folder is made where there is none.
+    """Replace ``path`` with ``data``, and make its folder if there is none.
 
-    Raises OSError (full disk, no permission, a folder or a device of that name); nothing of the attempt is left behind
-    then.
+    Raises:
+        OSError: Full disk, no permission, or a folder or device of that name. It names ``path``; no partial file is
+            left.
     """
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} exists and is no file")
-    path.parent.mkdir(parents=True, exist_ok=True)
+        raise OSError(EEXIST, "it is not a file", os.fspath(path))
     draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with draft.open("xb") as file:
             file.write(data)
         os.replace(draft, path)
-    except BaseException:
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+    finally:
         with suppress(OSError):
             draft.unlink()
-        raise

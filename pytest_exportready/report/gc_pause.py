@@ -1,4 +1,4 @@
-"""Python's garbage collector, paused while a report is made."""
+"""Pause Python's garbage collector while a report is made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Ten thousand results are millions of objects, all alive: looking through them again and again finds nothing."""
+    """Return a context without collections: ten thousand results are millions of objects that are all alive."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""A Run as one self-contained page: no network, everything escaped, whole without JavaScript, for day and night."""
+"""A Run as one self-contained HTML page: no network, everything escaped, complete without JavaScript."""
 
 from __future__ import annotations
 
@@ -25,14 +25,18 @@ from pytest_exportready.report.table import tabs
 from pytest_exportready.report.units import duration
 
 FIRST_CAUSES, CAUSES = 8, 25
-"""Causes that are shown, and those that are there at the most."""
+"""How many causes are shown at first, and at most."""
 
 LEADING = ("torch", "torch.git_version", "gpu", "driver", "python", "shard")
-"""Properties that stand above the fold; the others are a click away."""
+"""Properties that are always shown; the others are collapsed."""
 
 
 def write_html(run: Run, path: Path) -> None:
-    """Write the page. Raises OSError when ``path`` cannot be written; an older file is then still whole."""
+    """Write the page.
+
+    Raises:
+        OSError: ``path`` cannot be written; an older file is still complete.
+    """
     write_atomically(path, page(run, name_beside(path)).encode("utf-8", "replace"))
 
 

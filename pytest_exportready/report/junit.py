@@ -1,4 +1,4 @@
-"""A Run as a JUnit file, and JUnit files as a Run: the only record, from which every report can be made."""
+"""Write a Run as a JUnit file, and read JUnit files as a Run: every report can be made from them."""
 
 from __future__ import annotations
 
@@ -41,15 +41,20 @@ _TYPES: dict[Outcome, str] = {
 
 
 class JUnitError(Exception):
-    """A file that is not a JUnit report that can be trusted; the message names the file and says why."""
+    """A file that is not a valid JUnit report; the message names the file and the reason."""
 
 
 @paused()
 def write_junit(run: Run, path: Path, form: str = "full") -> None:
-    """Write ``run`` as one flat suite: ``failure`` is an export verdict, ``error`` the runner's fault.
+    """Write ``run`` as one flat suite: ``failure`` is an export verdict, ``error`` an infrastructure error.
 
-    Long output goes to files in ``<name>-logs`` beside it. ``form`` is ``full`` or ``strict``. Raises OSError when
-    ``path`` cannot be written; an older file is then still whole.
+    Long output goes to files in ``<name>-logs`` beside it.
+
+    Args:
+        form: ``full`` or ``strict``.
+
+    Raises:
+        OSError: ``path`` cannot be written; an older file is still complete.
     """
     path = Path(path)
     logs = write_logs(run.worst_first, path)
@@ -57,9 +62,9 @@ def write_junit(run: Run, path: Path, form: str = "full") -> None:
     suite: Any = junit_form.Suite("exportready")  # type: ignore[no-untyped-call]
     suite.timestamp = run.timestamp or None
     suite.hostname = run.hostname or None
-    told = {FORM: form, **{f"{CHECKED}{number}": json.dumps(pairs) for pairs, number in checked.items()}}
-    told |= dict(_shard_properties(run.shards))
-    suite.append(junit_form.properties([*run.properties.items(), *told.items()]))
+    ours = {FORM: form, **{f"{CHECKED}{number}": json.dumps(pairs) for pairs, number in checked.items()}}
+    ours |= dict(_shard_properties(run.shards))
+    suite.append(junit_form.properties([*run.properties.items(), *ours.items()]))
     suite.add_testcases([_case(result, checked, logs.get(result.nodeid, ""), form) for result in run.results])
     suite.time = run.seconds
     report: Any = junit_form.Report("exportready")
@@ -73,10 +78,13 @@ def write_junit(run: Run, path: Path, form: str = "full") -> None:
 
 @paused()
 def read_junit(*paths: str | os.PathLike[str]) -> Run:
-    """The Run in one file, or several merged (shards, or legs of a matrix).
+    """Return the Run in one file, or in several merged (shards, or legs of a matrix).
 
-    Foreign JUnit is read too, without records. Of several files, one that cannot be read becomes a result of
-    outcome ``infra`` that says so. Raises JUnitError when there is none that can.
+    JUnit of other tools has no records. Of several files, one that cannot be read becomes a result with the outcome
+    ``infra``.
+
+    Raises:
+        JUnitError: No file can be read.
     """
     runs: list[Run] = []
     broken: list[JUnitError] = []
@@ -87,12 +95,12 @@ def read_junit(*paths: str | os.PathLike[str]) -> Run:
             broken.append(error)
             runs.append(Run(results=(_unreadable(path, error),)))
     if len(broken) == len(runs):
-        raise JUnitError("\n".join(map(str, broken)) or "no JUnit file was given")
+        raise JUnitError("\n".join(map(str, broken)) or "no JUnit file is given")
     return whole(merged(runs), runs)
 
 
 def _numbered(checked: Iterable[Checked]) -> dict[Checked, int]:
-    """Nearly every case ran the same checks: what they were is written once, and each case names it by number."""
+    """Number the lists of checks: most cases ran the same, which are written once and named by number."""
     return {pairs: number for number, pairs in enumerate(dict.fromkeys(checked), 1)}
 
 
@@ -128,8 +136,8 @@ def _facts(result: TestResult, checked: Mapping[Checked, int]) -> Iterator[tuple
 
 def _stage(stage: StageResult) -> str:
     mode = f" {stage.mode}" if stage.mode not in ("", "non-strict") else ""
-    told = f": {stage.reason}" if stage.reason else ""
-    return f"{stage.name}{mode} {stage.outcome} {stage.seconds:.3f} s{told}"
+    reason = f": {stage.reason}" if stage.reason else ""
+    return f"{stage.name}{mode} {stage.outcome} {stage.seconds:.3f} s{reason}"
 
 
 def _verdict(result: TestResult) -> Any:
@@ -150,19 +158,19 @@ def _read(path: Path) -> Run:
         report = junit_form.Report.fromroot(_tree(path.read_bytes()))  # type: ignore[arg-type]
         return merged(_run(suite, path) for suite in report)
     except OSError as error:
-        raise JUnitError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise JUnitError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ElementTree.ParseError, expat.ExpatError) as error:
-        raise JUnitError(f"{path}: not well-formed XML, perhaps cut off: {error}") from error
+        raise JUnitError(f"{path} is not well-formed XML, perhaps truncated: {error}") from error
     except junitparser.JUnitXmlError as error:
-        raise JUnitError(f"{path}: not a JUnit report: no testsuites or testsuite at its root") from error
+        raise JUnitError(f"{path} is not a JUnit report: its root is neither testsuites nor testsuite") from error
     except RecursionError as error:
-        raise JUnitError(f"{path}: its elements are nested too deeply for a JUnit report") from error
+        raise JUnitError(f"{path} is not a JUnit report: its elements are nested too deeply") from error
     except (ValueError, LookupError) as error:
         raise JUnitError(f"{path}: {truncate.line(str(error))}") from error
 
 
 def _tree(data: bytes) -> ElementTree.Element:
-    """The tree, never of a document with a DTD: no entity is expanded and nothing else is opened."""
+    """Parse a document without a DTD, so that no entity is expanded and no other file opened."""
     guard = expat.ParserCreate()
     guard.StartDoctypeDeclHandler = _refuse
     guard.Parse(data, True)
@@ -170,18 +178,18 @@ def _tree(data: bytes) -> ElementTree.Element:
 
 
 def _refuse(*_: object) -> None:
-    raise ValueError("declares a document type, which no JUnit report does; it was not read")
+    raise ValueError("it declares a document type, which JUnit reports do not")
 
 
 def _run(suite: Any, path: Path) -> Run:
-    told = junit_form.told_properties(suite)
-    form = told.pop(FORM, "full")
-    numbers = [key for key in told if key.startswith(CHECKED)]
-    checked = {key.removeprefix(CHECKED): record.checked_from_text(told.pop(key)) for key in numbers}
-    shards = {key: told.pop(key) for key in list(told) if key.startswith(SHARD)}
+    properties = junit_form.read_properties(suite)
+    form = properties.pop(FORM, "full")
+    numbers = [key for key in properties if key.startswith(CHECKED)]
+    checked = {key.removeprefix(CHECKED): record.checked_from_text(properties.pop(key)) for key in numbers}
+    shards = {key: properties.pop(key) for key in list(properties) if key.startswith(SHARD)}
     return Run(
         results=tuple(_result(case, form, checked, path) for case in suite),
-        properties=told,
+        properties=properties,
         timestamp=suite.timestamp or "",
         hostname=suite.hostname or "",
         seconds=suite.time or 0.0,
@@ -194,30 +202,30 @@ def _shard_properties(shards: Sequence[RanShard]) -> Iterator[tuple[str, str]]:
         yield from ((f"{SHARD}{number}.{field.name}", str(getattr(shard, field.name))) for field in fields(shard))
 
 
-def _shards(told: Mapping[str, str]) -> Iterator[RanShard]:
-    """The shards in properties; one that cannot be understood is left out, as in a file of another version."""
-    for number in (key.removesuffix(".index") for key in told if key.endswith(".index")):
-        index, count, cases, digest = (told.get(f"{number}.{field.name}", "") for field in fields(RanShard))
+def _shards(properties: Mapping[str, str]) -> Iterator[RanShard]:
+    """Yield the shards in properties, without invalid ones, which may be of another version."""
+    for number in (key.removesuffix(".index") for key in properties if key.endswith(".index")):
+        index, count, cases, digest = (properties.get(f"{number}.{field.name}", "") for field in fields(RanShard))
         with suppress(ValueError):
             shard = Shard.parse(f"{index}/{count}")
             yield RanShard(shard.number, shard.of, int(cases), truncate.line(digest, 100))
 
 
 def _result(case: Any, form: str, checked: Mapping[str, Checked], path: Path) -> TestResult:
-    told, output = junit_form.take(case, form)
-    name, classname, file = case.name or "(unnamed)", case.classname or "", told.get("file", "")
+    facts, output = junit_form.take(case, form)
+    name, classname, file = case.name or "(unnamed)", case.classname or "", facts.get("file", "")
     found = (case.child(kind) for kind in (junitparser.Failure, junitparser.Error, junitparser.Skipped))
     verdict = next((verdict for verdict in found if verdict is not None), None)
-    text = told.get(f"{PREFIX}record")
+    text = facts.get(f"{PREFIX}record")
     try:
         readiness = record.from_text(text) if text else None
-        line, seconds = max(int(told.get("line", 0)), 0), case.time or 0.0
-        left_out = int(told.get(f"{PREFIX}findings_left_out", 0))
+        line, seconds = max(int(facts.get("line", 0)), 0), case.time or 0.0
+        left_out = int(facts.get(f"{PREFIX}findings_left_out", 0))
     except ValueError as error:
         raise ValueError(f"test case {name!r}: {error}") from error
     if readiness is not None and not readiness.checked:
-        readiness = replace(readiness, checked=checked.get(told.get(f"{PREFIX}checked", ""), ()))
-    nodeid = told.get(f"{PREFIX}nodeid") or "::".join(part for part in (classname or file, name) if part)
+        readiness = replace(readiness, checked=checked.get(facts.get(f"{PREFIX}checked", ""), ()))
+    nodeid = facts.get(f"{PREFIX}nodeid") or "::".join(part for part in (classname or file, name) if part)
     return TestResult(
         nodeid=nodeid,
         classname=classname,
@@ -226,7 +234,7 @@ def _result(case: Any, form: str, checked: Mapping[str, Checked], path: Path) ->
         line=line,
         seconds=seconds,
         outcome=_outcome(verdict),
-        message=told.get(f"{PREFIX}note", "") if verdict is None else verdict.message or "",
+        message=facts.get(f"{PREFIX}note", "") if verdict is None else verdict.message or "",
         text="" if verdict is None else verdict.text or "",
         output=full_output(output, nodeid, path),
         readiness=readiness,

@@ -1,8 +1,7 @@
-"""The two forms of a test case in JUnit: what its file, line and properties are written as, and read from.
+"""The two forms of a test case in JUnit, which differ in file, line and properties.
 
-``full`` has them where most consumers look: attributes and ``<properties>`` of the test case. Jenkins' ``junit-10.xsd``
-forbids both, so ``strict`` has them as ``[[PROPERTY|name=value]]`` lines at the top of ``system-out``, up to an empty
-line.
+``full`` writes attributes and ``<properties>`` of the test case, as most consumers expect. Jenkins' ``junit-10.xsd``
+forbids both, so ``strict`` writes ``[[PROPERTY|name=value]]`` lines at the top of ``system-out``, up to an empty line.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ class Report(xunit2.JUnitXml):
 
 
 def properties(pairs: Iterable[tuple[str, str]]) -> Any:
-    """``<properties>`` of a suite or test case."""
+    """Return ``<properties>`` for a suite or test case."""
     element: Any = junitparser.Properties()  # type: ignore[no-untyped-call]
     for key, value in pairs:
         element.add_property(junitparser.Property(key, value))
     return element
 
 
-def told_properties(element: Any) -> dict[str, str]:
-    """The ``<properties>`` of a suite or test case."""
+def read_properties(element: Any) -> dict[str, str]:
+    """Return the ``<properties>`` of a suite or test case."""
     found = element.child(junitparser.Properties)
     return {prop.name or "": prop.value or "" for prop in found or ()}
 
 
 def put_facts(case: Any, facts: Mapping[str, str], file: str, line: int, form: str) -> None:
-    """Write what is known about a test case in ``form``. ``facts`` are lines of text."""
+    """Write file, line and facts of a test case in ``form``. Facts are single lines of text."""
     if form == "strict":
         place = {"file": file, "line": str(line) if line else ""}
-        told = {**{key: value for key, value in place.items() if value}, **facts}
-        case.system_out = "".join(f"{_BEGIN}{key}={value}{_END}\n" for key, value in told.items()) + "\n"
+        pairs = {**{key: value for key, value in place.items() if value}, **facts}
+        case.system_out = "".join(f"{_BEGIN}{key}={value}{_END}\n" for key, value in pairs.items()) + "\n"
         return
     case.file = file or None
     if line:
@@ -63,10 +62,10 @@ def put_output(case: Any, output: str) -> None:
 
 
 def take(case: Any, form: str) -> tuple[dict[str, str], str]:
-    """The facts of a test case, ``file`` and ``line`` among them, and its output."""
+    """Return the facts of a test case, including ``file`` and ``line``, and its output."""
     output = "\n".join(part for part in (case.system_out, case.system_err) if part)
     if form != "strict":
-        return {"file": case.file or "", "line": str(case.line or 0), **told_properties(case)}, output
+        return {"file": case.file or "", "line": str(case.line or 0), **read_properties(case)}, output
     head, _, output = output.partition("\n\n")
     lines = [line for line in head.split("\n") if line.startswith(_BEGIN) and line.endswith(_END)]
     pairs = (line.removeprefix(_BEGIN).removesuffix(_END).partition("=") for line in lines)

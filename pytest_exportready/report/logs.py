@@ -1,4 +1,4 @@
-"""Captured output that is too long for a JUnit file, as text files in a folder beside it."""
+"""Captured output that is too long for a JUnit file, in text files in a folder beside it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from pytest_exportready.report.files import write_atomically
 from pytest_exportready.report.run import TestResult, anchor
 
 TOTAL_LIMIT = 32 * 1024 * 1024
-"""Bytes of all files of one report; results beyond it keep the excerpt in the JUnit file only."""
+"""Bytes of all files of one report; further results have only the excerpt in the JUnit file."""
 
 _NAME = re.compile(r"case-[0-9a-f]{12}\.txt")
 _ATTACHMENT = re.compile(r"\[\[ATTACHMENT\|(?:[^\]\n]*/)?([^/\]\n]+)/([^/\]\n]+)\]\]\n")
 
 
 def write_logs(results: Iterable[TestResult], junit: Path) -> dict[str, str]:
-    """Write each output over ``OUTPUT_LIMIT`` to a file, and return by node id the path that a CI service looks for.
+    """Write each output over ``OUTPUT_LIMIT`` to a file, and return the paths by node id as a CI service expects them.
 
-    Files that an earlier report left in the folder and this one does not have are removed. Raises OSError.
+    Removes files of an earlier report that this one does not have.
+
+    Raises:
+        OSError: A file cannot be written.
     """
     folder = junit.with_name(f"{junit.stem}-logs")
     written: dict[str, Path] = {}
@@ -41,21 +44,21 @@ def write_logs(results: Iterable[TestResult], junit: Path) -> dict[str, str]:
 
 
 def with_attachment(output: str, path: str) -> str:
-    """What goes into ``system-out``: the line that CI services look for, when there is a file, and an excerpt."""
+    """Return the text of ``system-out``: an excerpt, after the line that names the file if there is one."""
     excerpt = truncate.block(output, truncate.OUTPUT_LIMIT)
     return f"[[ATTACHMENT|{path}]]\n{excerpt}" if path else excerpt
 
 
-def full_output(told: str, nodeid: str, junit: Path) -> str:
-    """The output that ``system-out`` stands for: the attached file where it is the case's own and can be read.
+def full_output(text: str, nodeid: str, junit: Path) -> str:
+    """Return the attached file of a case if it can be read, otherwise the text of ``system-out``.
 
-    No other file is ever opened: its name must be the case's, its folder one that lies beside ``junit``.
+    Opens no other file: its name must be that of the case, its folder must be beside ``junit``.
     """
-    found = _ATTACHMENT.match(told)
+    found = _ATTACHMENT.match(text)
     if found is None:
-        return told
+        return text
     folder, name = found.groups()
-    excerpt = told[found.end() :]
+    excerpt = text[found.end() :]
     path = junit.parent / folder / name
     if name != f"{anchor(nodeid)}.txt" or folder in (".", "..") or path.is_symlink() or path.parent.is_symlink():
         return excerpt
@@ -78,7 +81,7 @@ def _remove_others(folder: Path, kept: set[str]) -> None:
 
 
 def _from_here(path: Path) -> str:
-    """Relative to the working directory, which CI services take for the project's; else to the report's folder."""
+    """Return the path relative to the working directory, as CI services expect, or else to the folder of the report."""
     here = Path.cwd()
     near = path.resolve().is_relative_to(here)
     return (os.path.relpath(path.resolve(), here) if near else f"{path.parent.name}/{path.name}").replace(os.sep, "/")

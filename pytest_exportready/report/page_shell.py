@@ -1,4 +1,4 @@
-"""The shell of the self-contained pages: templates that escape, and a head that lets in our style and script alone."""
+"""The shell of the self-contained pages: templates that escape, and a policy that allows only our style and script."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def environment(package: str, filters: Mapping[str, Callable[..., Any]]) -> Envi
 
 
 def shell(style: str, script: str = "") -> dict[str, str]:
-    """Return the values that ``shell.html`` needs: style, script, and the policy that lets in nothing else."""
+    """Return the values for ``shell.html``: style, script, and the policy that allows nothing else."""
     scripts = f"script-src {_digest(script)}; " if script else ""
     policy = f"default-src 'none'; style-src {_digest(style)}; {scripts}base-uri 'none'; form-action 'none'"
     return {"style": Markup(style), "script": Markup(script), "policy": policy}

@@ -1,4 +1,4 @@
-"""A Readiness as the JSON text of a JUnit property and back, every type checked: a file may be hostile."""
+"""Write a Readiness as the JSON text of a JUnit property, and read it back."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ _CLASSES = (Readiness, StageResult, Finding)
 _DEFAULTS = {cls: tuple((field.name, field.default) for field in fields(cls)) for cls in _CLASSES}
 
 _QUOTES = str.maketrans("\"'", "'\"")
-"""An XML attribute spells each double quote in six characters: JSON is written with single ones."""
+"""An XML attribute writes each double quote as six characters, so JSON is written with single ones."""
 
 
 def to_text(readiness: Readiness) -> str:
-    """Compact JSON with single and double quotes exchanged, without what is as by default."""
+    """Return compact JSON with single and double quotes exchanged, without fields that have their default."""
     parts = {key: [_lean(part) for part in getattr(readiness, key)] for key in ("stages", "findings")}
     return _compact({**_lean(readiness), **parts}).translate(_QUOTES)
 
 
 def from_text(text: str) -> Readiness:
-    """Raises ValueError that says what is wrong with ``text``, which may have its quotes as JSON has them, too."""
+    """Return the record in ``text``, which may have its quotes exchanged.
+
+    Raises:
+        ValueError: It is not such a record.
+    """
     try:
         data = json.loads(text if text.startswith('{"') else text.translate(_QUOTES))
     except RecursionError:
@@ -42,13 +46,17 @@ def from_text(text: str) -> Readiness:
 
 
 def _finding(data: Any) -> Finding:
-    """Also of an earlier version, where a note was called info."""
+    """Return a finding, also of an earlier version, which called a note info."""
     data = known(Finding, value(data, dict, "a finding"))
     return built(Finding, {**data, "severity": "note"} if data.get("severity") == "info" else data)
 
 
 def checked_from_text(text: str) -> tuple[tuple[str, str], ...]:
-    """``Readiness.checked`` of its JSON. Raises ValueError that says what is wrong with ``text``."""
+    """Return ``Readiness.checked`` of its JSON.
+
+    Raises:
+        ValueError: It is not a list of pairs.
+    """
     try:
         data = json.loads(text)
     except RecursionError:
@@ -58,7 +66,7 @@ def checked_from_text(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def fitted(readiness: Readiness) -> tuple[Readiness, int]:
-    """``readiness`` cleaned and within RECORD_LIMIT, and how many of its last findings had to be left out."""
+    """Return ``readiness`` cleaned and within RECORD_LIMIT, and how many of its last findings do not fit."""
     script, why_not = _clean_reproducer(readiness)
     clean = replace(
         readiness,
@@ -90,7 +98,7 @@ def fitted(readiness: Readiness) -> tuple[Readiness, int]:
 
 
 def _at_most(clean: Readiness) -> int:
-    """What ``to_text`` cannot be longer than, without writing it; more than RECORD_LIMIT when that is not known."""
+    """Return an upper bound of the length of ``to_text``; more than RECORD_LIMIT when it is not known."""
     numbers = (int, float, bool, type(None))
     if not all(type(value) in numbers for stage in clean.stages for value in stage.facts.values()):
         return RECORD_LIMIT + 1
@@ -116,7 +124,7 @@ def _clean_checked(checked: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str
 
 
 def _clean_reproducer(readiness: Readiness) -> tuple[str, str]:
-    """The script, and why there is none: half a file reproduces nothing."""
+    """Return the script, or why there is none: half a file reproduces nothing."""
     if len(readiness.reproducer) > REPRODUCER_LIMIT:
         return "", "it is too long for a report"
     return truncate.block(readiness.reproducer, REPRODUCER_LIMIT), truncate.line(readiness.no_reproducer)
@@ -137,7 +145,7 @@ def _clean_stage(stage: StageResult) -> StageResult:
 
 @lru_cache(maxsize=256)
 def _clean_words(name: str, mode: str, cached: str) -> tuple[str, str, str]:
-    """What cases have in common."""
+    """Clean the texts that many cases share."""
     return truncate.name(name, 100), truncate.line(mode, 100), truncate.line(cached, 100)
 
 

@@ -1,4 +1,4 @@
-"""Run: the results of one session, or of several merged, from which every report is written."""
+"""The results of one session, or of several merged, from which every report is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_exportready.report import record, truncate
 from pytest_exportready.report.shard import RanShard
 
 Outcome = Literal["passed", "failed", "infra", "skipped", "xfailed", "missing"]
-State = Literal["ready", "not ready", "can't tell"]
+RunState = Literal["ready", "not ready", "inconclusive"]
 
 EARLIER_LIMIT = 5
 EXAMPLES = 3
@@ -23,30 +23,23 @@ EXAMPLES = 3
 
 @dataclass(frozen=True)
 class TestResult:
-    """What one node id came to; cleaned and cut to what reports can hold.
-
-    classname, name: together unique and stable. file: relative to the root, line: 1-based, 0 for none.
-    outcome: ``infra`` is the runner's fault (``error`` in JUnit), ``xfailed`` an expected failure.
-    message: why, in a line. text: in full; empty for what passed. output: captured stdout, stderr and log.
-    readiness: the record of the case; None for a test that left none.
-    earlier: messages of the failed attempts before this one. left_out: findings that did not fit.
-    """
+    """The result of one node id, cleaned and cut to the limits of reports."""
 
     __test__ = False
 
     nodeid: str
-    classname: str
+    classname: str  # together with the name unique and stable
     name: str
-    file: str = ""
-    line: int = 0
+    file: str = ""  # relative to the root
+    line: int = 0  # 1-based, 0 for none
     seconds: float = 0.0
-    outcome: Outcome = "passed"
-    message: str = ""
-    text: str = ""
-    output: str = ""
-    readiness: Readiness | None = None
-    earlier: tuple[str, ...] = ()
-    left_out: int = 0
+    outcome: Outcome = "passed"  # ``infra`` is ``error`` in JUnit
+    message: str = ""  # the reason in one line
+    text: str = ""  # the full reason; empty if it passed
+    output: str = ""  # captured stdout, stderr and log
+    readiness: Readiness | None = None  # None for a test without a record
+    earlier: tuple[str, ...] = ()  # messages of the failed attempts before this one
+    left_out: int = 0  # findings that did not fit
 
     def __post_init__(self) -> None:
         def put(key: str, value: object) -> None:
@@ -66,7 +59,7 @@ class TestResult:
 
     @property
     def label(self) -> str:
-        """The case as people call it, with its scenario where that is worth telling."""
+        """The name of the case, with its scenario unless that is the usual one."""
         if self.readiness is None:
             return self.name.removeprefix("test_")
         scenario = self.readiness.scenario
@@ -75,19 +68,19 @@ class TestResult:
 
     @property
     def forms(self) -> tuple[str, str, str]:
-        """What to call the case, from short to unmistakable."""
+        """Labels of the case, from short to unique."""
         scenario = self.readiness.scenario if self.readiness else ""
         return self.label, f"{self.label} [{scenario}]", f"{self.label} ({self.classname})"
 
     @property
     def stage(self) -> str:
-        """The stage where it went wrong; empty when it did not, or outside any stage."""
+        """The stage that failed; empty if none did."""
         return "" if self.readiness is None else self.readiness.failed_stage
 
     @cached_property
     def proved(self) -> bool:
-        """True when the record shows it: at least one stage passed, none failed, and no finding counts."""
-        return self.readiness is not None and self.readiness.ready and "passed" in self.cells.values()
+        """Whether the record shows that it is ready: a stage passed, none failed, and no finding blocks."""
+        return self.readiness is not None and self.readiness.ready and "passed" in self.stage_outcomes.values()
 
     @cached_property
     def anchor(self) -> str:
@@ -95,29 +88,25 @@ class TestResult:
         return anchor(self.nodeid)
 
     @cached_property
-    def cells(self) -> dict[str, StageOutcome]:
-        """The outcome of each stage, the worse one where it ran in two export modes."""
-        cells: dict[str, StageOutcome] = {}
+    def stage_outcomes(self) -> dict[str, StageOutcome]:
+        """The outcome of each stage, the worse one if it ran in two export modes."""
+        outcomes: dict[str, StageOutcome] = {}
         for stage in self.readiness.stages if self.readiness else ():
-            worst = min(cells.get(stage.name, "skipped"), stage.outcome, key=WORST_FIRST.index)
-            cells[stage.name] = worst
-        return cells
+            both = (outcomes.get(stage.name, "skipped"), stage.outcome)
+            outcomes[stage.name] = min(both, key=WORST_FIRST.index)
+        return outcomes
 
 
 @dataclass(frozen=True)
 class Run:
-    """results: one for each node id. properties: torch version, Python, platform ...
+    """A session, or several merged."""
 
-    timestamp: ISO 8601 with zone, when it began. hostname: where. seconds: wall time. shards: those that it is made of;
-    none for a run of all cases.
-    """
-
-    results: tuple[TestResult, ...]
-    properties: dict[str, str] = field(default_factory=dict)
-    timestamp: str = ""
+    results: tuple[TestResult, ...]  # one for each node id
+    properties: dict[str, str] = field(default_factory=dict)  # torch version, Python, platform ...
+    timestamp: str = ""  # when it began, ISO 8601 with zone
     hostname: str = ""
-    seconds: float = 0.0
-    shards: tuple[RanShard, ...] = ()
+    seconds: float = 0.0  # wall time
+    shards: tuple[RanShard, ...] = ()  # that it consists of; none for a run of all cases
 
     def __post_init__(self) -> None:
         clean = {truncate.line(key, 200): truncate.line(value) for key, value in self.properties.items()}
@@ -128,27 +117,27 @@ class Run:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What it ran in and with, as text: the properties, and the shards where it is not whole."""
+        """The properties, and the shards if it is not a run of all cases."""
         shards = truncate.line(" | ".join(map(str, self.shards)))
         return {**self.properties, "shard": shards} if shards else self.properties
 
     @cached_property
     def counts(self) -> Counter[Outcome]:
-        """How many results there are of each outcome."""
+        """The number of results of each outcome."""
         return Counter(result.outcome for result in self.results)
 
     @cached_property
     def worst_first(self) -> tuple[TestResult, ...]:
-        """The results, what needs attention first, else in the order they ran."""
+        """The results, the worst outcome first."""
         return tuple(sorted(self.results, key=lambda result: WORST_FIRST.index(result.outcome)))
 
     @cached_property
     def stages(self) -> tuple[str, ...]:
-        """Every stage that occurs, in the order in which cases went through them."""
+        """Every stage that occurs, in the order in which cases ran them."""
         order: list[str] = []
-        for result in sorted(self.results, key=lambda result: -len(result.cells)):
+        for result in sorted(self.results, key=lambda result: -len(result.stage_outcomes)):
             at = 0
-            for stage in result.cells:
+            for stage in result.stage_outcomes:
                 if stage not in order:
                     order.insert(at, stage)
                 at = order.index(stage) + 1
@@ -156,7 +145,7 @@ class Run:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """What to call each node id: the shortest form that no other result shares."""
+        """The shortest label of each node id that no other result has."""
         forms = {result.nodeid: result.forms for result in self.results}
         shared = [Counter(form) for form in zip(*forms.values(), strict=True)]
         return {
@@ -164,42 +153,42 @@ class Run:
             for nodeid, texts in forms.items()
         }
 
-    def told(self, result: TestResult) -> str:
-        """The case, and the stage where it went wrong."""
+    def label_and_stage(self, result: TestResult) -> str:
+        """Return the label of a case, with the stage that failed."""
         label = truncate.line(self.labels[result.nodeid], 80)
         return f"{label} at {result.stage}" if result.stage else label
 
     @property
-    def state(self) -> State:
+    def state(self) -> RunState:
         if self.counts["failed"]:
             return "not ready"
         unsure = self._unjudged or self._unproved or not self.counts["passed"]
-        return "can't tell" if unsure else "ready"
+        return "inconclusive" if unsure else "ready"
 
     @property
     def verdict(self) -> str:
-        """The one sentence that answers: ready, not ready, or can't tell."""
+        """The verdict in one sentence."""
         total = counted(len(self.results), "case")
         if self.state == "not ready":
             failed = [result for result in self.results if result.outcome == "failed"]
-            unsure = f"; {len(self._unjudged):,} could not be judged" if self._unjudged else ""
+            unsure = f"; {len(self._unjudged):,} inconclusive" if self._unjudged else ""
             return f"Not ready: {len(failed):,} of {total} ({self._examples(failed)}){unsure}"
         if self._unjudged:
             examples = self._examples(self._unjudged)
-            return f"Can't tell: {len(self._unjudged):,} of {total} could not be judged ({examples})"
+            return f"Inconclusive: {len(self._unjudged):,} of {total} have no verdict ({examples})"
         if self._unproved:
             examples = self._examples(self._unproved)
             few = f"{len(self._unproved):,} of {total}"
-            return f"Can't tell: {few} passed without a record that proves it ({examples})"
+            return f"Inconclusive: {few} passed without stage results ({examples})"
         aside = self._aside
         if not self.counts["passed"]:
-            return f"Can't tell: no case was proved ready ({aside})" if aside else "Can't tell: no case ran"
+            return f"Inconclusive: no case passed ({aside})" if aside else "Inconclusive: no case ran"
         everything = self.counts["passed"] == len(self.results) > 1
         passed = f"all {total}" if everything else f"{self.counts['passed']:,} of {total}"
         return f"Ready: {passed} passed every stage that ran{f'; {aside}' if aside else ''}"
 
     def _examples(self, results: list[TestResult]) -> str:
-        return and_more([self.told(result) for result in results[:EXAMPLES]], len(results))
+        return and_more([self.label_and_stage(result) for result in results[:EXAMPLES]], len(results))
 
     @cached_property
     def _unjudged(self) -> list[TestResult]:
@@ -211,7 +200,7 @@ class Run:
 
     @cached_property
     def _cached(self) -> int:
-        """How many results rest on stages that an earlier run proved."""
+        """The number of results with cached stages."""
         records = [result.readiness for result in self.results if result.readiness is not None]
         return sum(any(stage.cached for stage in record.stages) for record in records)
 
@@ -228,12 +217,12 @@ class Run:
 
 
 def anchor(nodeid: str) -> str:
-    """``TestResult.anchor`` of a node id as it stands in a report."""
+    """Return the identifier of a node id in reports."""
     return f"case-{sha256(nodeid.encode()).hexdigest()[:12]}"
 
 
 def merged(runs: Iterable[Run]) -> Run:
-    """One Run of several: the worst result of a node id counts, properties that differ stand side by side."""
+    """Merge runs: the worst result of a node id counts, different values of a property are joined."""
     runs = list(runs)
     results: dict[str, TestResult] = {}
     properties: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What a Table of the page is: a tab with rows of figures, there only when there is something to show."""
+"""A tab of the HTML page with rows of figures, shown only if there is data."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from pytest_exportready.report.run import Run, TestResult
 from pytest_exportready.report.units import figure
 
 ROWS = 50
-"""Rows of a tab: those with the largest figures."""
+"""The most rows of a tab: those with the largest figures."""
 
 
 @dataclass(frozen=True)
-class Cell:
-    """share: of the largest figure of its column, 0 to 1, drawn as a bar. anchor: the case that it links to."""
+class GridCell:
+    """One cell of a grid."""
 
     text: str
-    share: float | None = None
-    anchor: str = ""
+    share: float | None = None  # of the largest figure of its column, 0 to 1, drawn as a bar
+    anchor: str = ""  # of the case that it links to
 
 
 @dataclass(frozen=True)
 class Grid:
-    """note: what a reader should know, in a sentence."""
+    """The rows of a tab."""
 
     headings: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
+    rows: tuple[tuple[GridCell, ...], ...]
+    note: str = ""  # a sentence below the rows
 
 
 @dataclass(frozen=True)
-class Table:
-    """title: of the tab. grid: what it shows; None when the run has no such data; it may raise."""
+class PageTable:
+    """A tab."""
 
     title: str
-    grid: Callable[[Run], Grid | None]
+    grid: Callable[[Run], Grid | None]  # None if the run has no such data
 
 
 @cache
-def all_tables() -> dict[str, Table]:
-    """Every table by name, sorted."""
+def all_tables() -> dict[str, PageTable]:
+    """Return every table by name, sorted."""
     from pytest_exportready.report import tables
 
-    return discover(tables, "TABLE", Table)
+    return discover(tables, "TABLE", PageTable)
 
 
 def tabs(run: Run) -> tuple[dict[str, Grid], list[str]]:
-    """The tabs that have data by title, and what could not be shown: columns of other packages may be broken."""
-    columns, troubles = all_columns()
-    told = list(troubles)
+    """Return the tabs with data by title, and the problems of columns that cannot be shown."""
+    columns, unusable = all_columns()
+    problems = list(unusable)
     by_tab: dict[str, list[tuple[Column, dict[str, float]]]] = {}
     for column in columns:
         try:
             figures = {result.nodeid: figure_of(column, result) for result in run.results}
         except Exception as error:
-            told.append(f"column {column.title!r}: {exception_text(error)}")
+            problems.append(f"column {column.title!r}: {exception_text(error)}")
             continue
         there = {nodeid: value for nodeid, value in figures.items() if value is not None}
         if there:
@@ -69,15 +69,15 @@ def tabs(run: Run) -> tuple[dict[str, Grid], list[str]]:
         grid = table.grid(run)
         if grid is not None and grid.rows:
             found[table.title] = grid
-    return found, told
+    return found, problems
 
 
-def bar(value: float, largest: float, text: str) -> Cell:
-    return Cell(text, max(value, 0) / largest if largest > 0 else 0)
+def bar(value: float, largest: float, text: str) -> GridCell:
+    return GridCell(text, max(value, 0) / largest if largest > 0 else 0)
 
 
 def _of_columns(run: Run, columns: list[tuple[Column, dict[str, float]]]) -> Grid:
-    """Cases with the largest figure of the first column first."""
+    """Return the cases, the largest figure of the first column first."""
     columns = sorted(columns, key=lambda one: -len(one[1]))
     _, first = columns[0]
     having = [result for result in run.results if any(result.nodeid in figures for _, figures in columns)]
@@ -90,8 +90,8 @@ def _of_columns(run: Run, columns: list[tuple[Column, dict[str, float]]]) -> Gri
 
 def _cells(
     run: Run, result: TestResult, columns: list[tuple[Column, dict[str, float]]], largest: list[float]
-) -> Iterator[Cell]:
-    yield Cell(run.labels[result.nodeid], anchor=result.anchor)
+) -> Iterator[GridCell]:
+    yield GridCell(run.labels[result.nodeid], anchor=result.anchor)
     for (column, figures), most in zip(columns, largest, strict=True):
         value = figures.get(result.nodeid)
-        yield Cell("") if value is None else bar(value, most, figure(value, column.unit))
+        yield GridCell("") if value is None else bar(value, most, figure(value, column.unit))

@@ -1,4 +1,4 @@
-"""The end of the terminal: cases by stages, what pytest has not printed about them, and the verdict."""
+"""The terminal summary: cases by stages, the findings that pytest did not print, and the verdict."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ WIDTH = 80
 ERROR_LIMIT = 30
 WARNING_LIMIT = 10
 
-VERDICT_COLORS = {"Ready": "green", "Not ready": "red", "Can't tell": "yellow"}
+VERDICT_COLORS = {"Ready": "green", "Not ready": "red", "Inconclusive": "yellow"}
 
 
 def write_summary(terminal: TerminalReporter, run: Run, paths: Sequence[Path]) -> None:
-    """Write the section ``export readiness``: table, findings, where the reports are, the verdict last."""
+    """Write the section ``export readiness``: table, findings, paths of the reports, verdict."""
     terminal.section("export readiness", sep="=")
     for *pieces, (last, last_color) in _lines(run, paths, terminal._tw.fullwidth, _printed(terminal)):
         for text, color in [*pieces, (last.rstrip(), last_color)]:
@@ -58,12 +58,12 @@ def _lines(run: Run, paths: Sequence[Path], width: int, printed: Collection[str]
         yield from _warnings(run)
         yield from _counts(run)
     for path in paths:
-        yield [(f"{'page' if path.suffix == '.html' else 'JUnit'}: {_short(path)}", "")]
+        yield [(f"{'HTML' if path.suffix == '.html' else 'JUnit'}: {_short(path)}", "")]
     yield [(run.verdict, VERDICT_COLORS[run.verdict.split(":")[0]])]
 
 
 def _errors(run: Run, printed: Collection[str]) -> Iterator[list[Piece]]:
-    """Yield what is wrong with the results of which pytest has printed nothing."""
+    """Yield the errors of the results that pytest did not print."""
     errors: list[tuple[TestResult, list[str]]] = []
     for result in run.worst_first:
         if result.outcome in ("failed", "infra", "missing") and result.nodeid not in printed:
@@ -73,7 +73,7 @@ def _errors(run: Run, printed: Collection[str]) -> Iterator[list[Piece]]:
     for result, rows in errors[:ERROR_LIMIT]:
         if result is not case:
             color = "red" if result.outcome == "failed" else "yellow"
-            yield [(run.told(result), color), (f"  {truncate.line(result.nodeid)}", "")]
+            yield [(run.label_and_stage(result), color), (f"  {truncate.line(result.nodeid)}", "")]
             case = result
         yield from ([(f"  {row}", "")] for row in rows)
     if len(errors) > ERROR_LIMIT:
@@ -83,7 +83,7 @@ def _errors(run: Run, printed: Collection[str]) -> Iterator[list[Piece]]:
 
 
 def _warnings(run: Run) -> Iterator[list[Piece]]:
-    """Yield what does not make a case fail: pytest prints nothing of it."""
+    """Yield the findings that do not make a case fail, which pytest does not print."""
     warnings = [
         (result, finding)
         for result in run.worst_first
@@ -103,9 +103,9 @@ def _warnings(run: Run) -> Iterator[list[Piece]]:
 def _counts(run: Run) -> Iterator[list[Piece]]:
     """Yield ``findings: 2 errors, 1 warning, 3 notes``."""
     kinds = Counter(_kind(finding) for result in run.results for finding in _findings(result))
-    told = [counted(kinds[kind], kind) for kind in ("error", "warning", "ignored error", "note") if kinds[kind]]
-    if told:
-        yield [(f"findings: {', '.join(told)}", "")]
+    counts = [counted(kinds[kind], kind) for kind in ("error", "warning", "ignored error", "note") if kinds[kind]]
+    if counts:
+        yield [(f"findings: {', '.join(counts)}", "")]
 
 
 def _kind(finding: Finding) -> str:
@@ -119,13 +119,13 @@ def _findings(result: TestResult) -> tuple[Finding, ...]:
 
 
 def _rows(finding: Finding) -> list[str]:
-    """The summary in one line, what torch says in another; a patch keeps its own."""
+    """Return the summary in one line, the message of torch in another, and the lines of a patch."""
     torch = [f" torch: {truncate.line(finding.torch_says)}"] if finding.torch_says else []
     return [truncate.line(finding.summary, 1_200), *torch, *truncate.block(finding.patch).splitlines()]
 
 
 def _short(path: Path) -> str:
-    """Relative to the working directory where it is inside it."""
+    """Return the path relative to the working directory if it is inside."""
     try:
         return os.fspath(path.relative_to(Path.cwd()))
     except ValueError:

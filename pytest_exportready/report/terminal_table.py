@@ -1,4 +1,4 @@
-"""The table of cases by stages at the end of the terminal, as wide as the terminal is."""
+"""The table of cases by stages in the terminal summary, as wide as the terminal."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pytest_exportready.report.run import Run, TestResult
 
 ROW_LIMIT = 200
 NARROWEST = 20
-"""Characters that the column of names has at least; otherwise each name stands on a line of its own."""
+"""The least width of the column of names; with less room, each name has a line of its own."""
 
 EXPECTED = "  (expected)"
 MARKS = {"passed": "ok", "failed": "FAIL", "infra": "infra", "skipped": "-"}
 COLORS = {"ok": "green", "FAIL": "red", "infra": "yellow"}
 
 Piece = tuple[str, str]
-"""Text and its color; empty for none."""
+"""A text and its color, which may be empty."""
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """heads: of the stages. widths: of the columns. gap: spaces before each. legend: what the heads stand for."""
+    """The columns of the stages."""
 
     heads: tuple[str, ...]
     widths: tuple[int, ...]
-    gap: int
-    legend: str = ""
+    gap: int  # spaces before each column
+    legend: str = ""  # of heads that are numbers
 
     @property
     def width(self) -> int:
@@ -41,8 +41,8 @@ class _Columns:
 def table(run: Run, width: int) -> Iterator[list[Piece]]:
     """Yield the rows, those that need attention first.
 
-    Stages are named where their names fit into ``width`` beside the names of the cases, numbered otherwise, with a
-    legend. A name that does not fit has a line of its own; the terminal wraps it, so that it can be copied whole.
+    Stages have numbers and a legend if their names do not fit into ``width`` beside the names of the cases. A name that
+    does not fit has a line of its own, which the terminal wraps, so that it can be copied.
     """
     shown = run.worst_first[:ROW_LIMIT]
     labels = {result.nodeid: truncate.name(run.labels[result.nodeid]) for result in shown}
@@ -87,7 +87,7 @@ def _widths(heads: tuple[str, ...], marks: list[int]) -> tuple[int, ...]:
 
 
 def _mark(result: TestResult, stage: str) -> str:
-    return MARKS[result.cells[stage]] if stage in result.cells else ""
+    return MARKS[result.stage_outcomes[stage]] if stage in result.stage_outcomes else ""
 
 
 def _cells(run: Run, result: TestResult, columns: _Columns) -> list[Piece]:
@@ -97,8 +97,8 @@ def _cells(run: Run, result: TestResult, columns: _Columns) -> list[Piece]:
 
 
 def _aside(result: TestResult) -> Piece | None:
-    """For a result without stages: what happened instead."""
-    if result.cells:
+    """Return outcome and message of a result without stages."""
+    if result.stage_outcomes:
         return None
     text = f"{result.outcome}: {result.message}" if result.message else result.outcome
     return text, COLORS.get(MARKS.get(result.outcome, ""), "")

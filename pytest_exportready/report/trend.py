@@ -1,4 +1,4 @@
-"""A trend as a small inline SVG: one value a night, drawn without script, styled by the page."""
+"""A small inline SVG plot with one value for each night, styled by the page."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from markupsafe import Markup, escape
 WIDTH, HEIGHT, MARGIN = 120, 28, 3
 
 
-def trend(values: Sequence[float | None], told: str, baseline: float | None = None) -> Markup:
-    """A line through ``values``, broken where there is none, its last point marked; empty where no value is.
+def trend(values: Sequence[float | None], label: str, baseline: float | None = None) -> Markup:
+    """Return a line through ``values``, interrupted where one is None, its last point marked; empty without values.
 
-    told: what a reader who does not see it is told. baseline: drawn as a dashed line. The height spans all values, and
-    at least a tenth of the largest, so that noise looks like noise.
+    The height spans all values, and at least a tenth of the largest, so that noise looks small.
+
+    Args:
+        label: The text for screen readers.
+        baseline: Drawn as a dashed line.
     """
     there = [value for value in (*values, baseline) if value is not None]
     if not there or all(value is None for value in values):
@@ -39,8 +42,8 @@ def trend(values: Sequence[float | None], told: str, baseline: float | None = No
         y = at(0, baseline).partition(",")[2]
         dashed = f'<line class="baseline" x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{y}" y2="{y}"/>'
     return Markup(
-        f'<svg class="trend" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(told)}">'
-        f"<title>{escape(told)}</title>{dashed}{''.join(lines)}{_dot(at(last, values[last] or 0.0), 2.4)}</svg>"
+        f'<svg class="trend" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
+        f"<title>{escape(label)}</title>{dashed}{''.join(lines)}{_dot(at(last, values[last] or 0.0), 2.4)}</svg>"
     )
 
 

@@ -1,7 +1,6 @@
-"""Limits on what a report holds, and the cleaning that makes foreign text safe to write anywhere.
+"""Limits on the texts of a report, and the cleaning that makes text of unknown origin safe to write.
 
-The sizes are those that CI services accept: long names, messages and logs make them drop a file or cut it
-where it hurts, so the cutting is done here, head and tail kept.
+CI services drop files with longer names, messages or logs, or cut them. Cutting here keeps head and tail.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _ONE_LINE = str.maketrans("\r\n\t", "   ")
 
 
 def line(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """``text`` in one clean line of at most ``limit`` characters."""
+    """Return ``text`` in one clean line of at most ``limit`` characters."""
     if len(text) <= limit and text.isprintable() and "  " not in text and text == text.strip():
         return text
     clean = " ".join(plain(text[: 10 * limit]).split())
@@ -31,7 +30,7 @@ def line(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def block(text: str, limit: int = TEXT_LIMIT) -> str:
-    """Clean text of several lines; a longer one keeps its head and tail and says how much is left out."""
+    """Return clean text of several lines; a longer one keeps head and tail, and a line says how much is left out."""
     if len(text) > 4 * limit:
         text, gone = text[: 2 * limit] + text[-2 * limit :], len(text) - 4 * limit
     else:
@@ -46,7 +45,7 @@ def block(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def name(text: str, limit: int = NAME_LIMIT) -> str:
-    """A clean name in one line; one that is changed ends in a digest of the original, to stay unique."""
+    """Return a clean name in one line; a changed one ends in a digest of the original, to stay unique."""
     if len(text) <= limit and text.isprintable():
         return text
     clean = plain(text.translate(_ONE_LINE))
@@ -57,5 +56,5 @@ def name(text: str, limit: int = NAME_LIMIT) -> str:
 
 
 def seconds(value: float) -> float:
-    """Three decimals, from 0 to 1e9: never what an XML schema refuses."""
+    """Return ``value`` with three decimals, from 0 to 1e9, as XML schemas accept it."""
     return round(float(value), 3) if 0.0 <= value <= 1e9 else 1e9 if value > 1e9 else 0.0

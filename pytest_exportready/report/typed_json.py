@@ -1,4 +1,4 @@
-"""JSON and TOML data as dataclasses: every value is of the type that its field says, or the field is named."""
+"""Build dataclasses from JSON or TOML data, every type checked: a file may be damaged or hostile."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _ACCEPTED: dict[Any, str] = {
 
 
 class Misfit(ValueError):
-    """Data does not have the form of a dataclass; the message names the field and what is accepted."""
+    """Data that does not have the form of a dataclass; the message names the field and what is accepted."""
 
 
 def built(cls: Callable[..., T], data: Any) -> T:
     """Return ``cls(**data)``.
 
     Raises:
-        Misfit: ``data`` lacks a field, has another one, or one whose value is of another type.
+        Misfit: A field is missing, unknown, or of another type than it declares.
     """
     hints = _hints(cls)
     if not isinstance(data, Mapping):
-        raise Misfit(f"is a {type(data).__name__}. Accepted are {', '.join(hints)}")
+        raise Misfit(f"must be an object with {', '.join(hints)}, not {type(data).__name__}")
     if not _required(cls) <= data.keys() <= hints.keys():
-        problems = [f"lacks {name}" for name in hints if name in _required(cls) and name not in data]
-        problems += [f"has {truncate.line(str(key), 80)}, which is no key" for key in data if key not in hints]
-        raise Misfit(f"{', '.join(problems)}. Accepted are {', '.join(hints)}")
+        problems = [f"missing {name}" for name in hints if name in _required(cls) and name not in data]
+        problems += [f"unknown {truncate.line(str(key), 80)}" for key in data if key not in hints]
+        raise Misfit(f"{', '.join(problems)}. Accepted keys: {', '.join(hints)}")
     exact = {
         name: given if type(given) is hints[name] else value(given, hints[name], name) for name, given in data.items()
     }
@@ -46,12 +46,16 @@ def built(cls: Callable[..., T], data: Any) -> T:
 
 
 def known(cls: Callable[..., object], data: Any) -> Any:
-    """Return ``data`` without the fields that ``cls`` does not have: a later version added them."""
+    """Return ``data`` without the fields that ``cls`` does not have, which a later version added."""
     return {name: data[name] for name in _hints(cls) if name in data} if isinstance(data, Mapping) else data
 
 
 def value(given: Any, hint: Any, where: str) -> Any:
-    """Return ``given``, lists as tuples where ``hint`` says so. Raises Misfit if it is not of the type ``hint``."""
+    """Return ``given``, with lists as tuples where ``hint`` is a tuple.
+
+    Raises:
+        Misfit: It does not have the type ``hint``.
+    """
     if type(given) is hint or hint is Any:
         return given
     origin, arguments = _parts(hint)
@@ -62,7 +66,7 @@ def value(given: Any, hint: Any, where: str) -> Any:
     elif _fits(given, hint, origin, arguments):
         return given
     accepted = "a list" if origin is tuple else _ACCEPTED.get(hint) or str(hint).replace("typing.", "")
-    raise Misfit(f"{where}: accepted is {accepted}, not a {type(given).__name__}")
+    raise Misfit(f"{where} must be {accepted}, not {type(given).__name__}")
 
 
 def _fits(given: Any, hint: Any, origin: Any, arguments: tuple[Any, ...]) -> bool:

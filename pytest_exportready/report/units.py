@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Numbers with units for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Unit = Literal["seconds", "bytes", "count", "error"]
 
 
 def figure(value: float, unit: Unit) -> str:
-    """``value`` with its unit, in about three digits."""
+    """Return ``value`` with its unit, in about three digits."""
     return {"seconds": duration, "bytes": _size, "count": _count, "error": _error}[unit](value)
 
 

@@ -40,13 +40,13 @@ GIVEN = ["compare", "last", "tonight", "--stable", "stable.xml", "--baseline-his
 
 def test_the_sentence_is_the_last_line_and_in_both_files(nights: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*GIVEN, "-o", "out/regress.html", "--junit", "out/regress.xml"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[-3:] == [
-        "page: out/regress.html",
-        "to take tonight as the new baseline: rm -r last && cp -r tonight last",
+    output = capsys.readouterr().out.splitlines()
+    assert output[-3:] == [
+        "HTML: out/regress.html",
+        "to make tonight the new baseline: rm -r last && cp -r tonight last",
         YES,
     ]
-    assert "torch: export: ER401: TypeError: no" in told
+    assert "torch: export: ER401: TypeError: no" in output
     assert f"<title>{YES}</title>".replace("->", "-&gt;") in Path("out/regress.html").read_text(encoding="utf-8")
     run = read_junit("out/regress.xml")
     assert run.properties["exportready.compared"] == YES
@@ -60,7 +60,7 @@ def test_what_fails_the_command(nights: Path, fail_on: str, status: int) -> None
 
 def test_the_new_baseline_is_green(nights: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(GIVEN)
-    (command,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("to take tonight")]
+    (command,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("to make tonight")]
     subprocess.run(command.partition(": ")[2], shell=True, check=True)
     assert main(GIVEN) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "No: nothing new in 2 cells; 1 still failing"
@@ -70,25 +70,25 @@ def test_an_expected_failure_does_not_count(nights: Path, capsys: pytest.Capture
     entry = '[[expected]]\ntest = "t.py::{}"\nreason = "#1"\nowner = "ana"\nexpires = 2026-12-31\n'
     Path("expected.toml").write_text(entry.format("vit") + entry.format("gpt") + entry.format("old"))
     assert main([*GIVEN, "--expected", "expected.toml"]) == 0
-    told = capsys.readouterr().out
-    assert "No: nothing new in 2 cells; 1 expected" in told
-    assert "passes now. Fix: remove the entry t.py::gpt" in told
-    assert "names no case. Fix: mend or remove the entry t.py::old" in told
+    output = capsys.readouterr().out
+    assert "No: nothing new in 2 cells; 1 expected" in output
+    assert "passes now. Fix: Remove the entry t.py::gpt" in output
+    assert "matches no case. Fix: Correct or remove the entry t.py::old" in output
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
-        (["--expected", "none.toml"], "none.toml: cannot be read"),
+        (["--expected", "none.toml"], "none.toml cannot be read"),
         (["-o", "stable.xml/x.html"], "cannot be written"),
         (["--junit", "last"], "cannot be written"),
     ],
 )
-def test_what_cannot_be_done_is_told(
-    nights: Path, capsys: pytest.CaptureFixture[str], given: list[str], told: str
+def test_what_cannot_be_done_is_reported(
+    nights: Path, capsys: pytest.CaptureFixture[str], given: list[str], message: str
 ) -> None:
     assert main([*GIVEN, *given]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("tonight", ["none", "empty", "broken"])
@@ -99,12 +99,12 @@ def test_a_night_that_is_not_there_cannot_be_told(
     Path("broken").mkdir()
     Path("broken/junit.xml").write_text("<testsuites>")
     assert main(["compare", "last", tonight]) == 2
-    assert capsys.readouterr().out.splitlines()[-1].startswith("Can't tell: 2 cells did not run")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Inconclusive: 2 cells did not run")
 
 
 def test_the_first_night_has_nothing_to_compare_with(nights: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "none", "tonight"]) == 2
-    assert capsys.readouterr().out.splitlines()[-1] == "Can't tell: there is no earlier night to compare with"
+    assert capsys.readouterr().out.splitlines()[-1] == "Inconclusive: there is no earlier night to compare with"
 
 
 def test_torch_is_not_needed(nights: Path) -> None:

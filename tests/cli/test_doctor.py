@@ -16,9 +16,9 @@ def rows(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
 
 def test_a_machine_that_can_do_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--folder", str(tmp_path / "new" / "exportready")]) == 0
-    told = rows(capsys)
-    assert told["torch"].startswith("ok")
-    assert told["report folder"].startswith(f"ok       {tmp_path}")
+    state = rows(capsys)
+    assert state["torch"].startswith("ok")
+    assert state["report folder"].startswith(f"ok       {tmp_path}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -27,7 +27,7 @@ def test_no_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     assert main(["doctor", "--folder", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert "missing  cannot be imported" in out
-    assert "Fix: python -m pip install 'torch>=2.13'" in out
+    assert "Fix: Run `python -m pip install 'torch>=2.13'`." in out
     assert out.endswith("Can this machine run pytest --export-ready? No: missing torch\n")
 
 
@@ -35,7 +35,7 @@ def test_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage(10, 10, 1000))
     assert main(["doctor", "--folder", str(tmp_path)]) == 1
-    assert "0.0 GiB free. Fix: free 1 GiB on its disk" in capsys.readouterr().out
+    assert "0.0 GiB free. Fix: Free 1 GiB on its disk" in capsys.readouterr().out
 
 
 def test_no_write_access(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_no_write_access(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
 
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     assert main(["doctor", "--folder", str(tmp_path)]) == 1
-    assert "Permission denied. Fix: give write access" in capsys.readouterr().out
+    assert "Permission denied. Fix: Give write access" in capsys.readouterr().out
 
 
 class Gpus:
@@ -78,10 +78,10 @@ def test_gpus_that_a_job_needs(
     if not missing:
         assert not junit.exists()
         return
-    told = read_junit(junit)
-    assert told.state == "can't tell"
-    assert told.counts["infra"] == 1
-    assert told.results[0].message.endswith(f"cannot do the job: {missing}")
+    run = read_junit(junit)
+    assert run.state == "inconclusive"
+    assert run.counts["infra"] == 1
+    assert run.results[0].message.endswith(f"is unsuitable: {missing}")
 
 
 def test_a_gpu_that_is_needed_and_not_there(
@@ -90,6 +90,6 @@ def test_a_gpu_that_is_needed_and_not_there(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main(["doctor", "--folder", str(tmp_path)]) == 0
     assert main(["doctor", "--folder", str(tmp_path), "--gpus=1", "--junit", str(tmp_path)]) == 1
-    told = capsys.readouterr()
-    assert "none that this torch can use; 1 needed. Fix: if there is one" in told.out
-    assert "cannot be written" in told.err
+    output = capsys.readouterr()
+    assert "not available to this torch; 1 needed. Fix: If the machine has one" in output.out
+    assert "cannot be written" in output.err

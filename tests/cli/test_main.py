@@ -14,8 +14,8 @@ def test_every_module_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["--help"])
     assert stop.value.code == 0
-    told = capsys.readouterr().out
-    assert all(f"    {name} " in told for name in module_names(cli))
+    output = capsys.readouterr().out
+    assert all(f"    {name} " in output for name in module_names(cli))
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["report"]])

@@ -45,8 +45,8 @@ def result(model: str, broken: bool = False) -> TestResult:
 
 
 def run_of(torch: str, when: datetime, *results: TestResult, commit: str = "c4", driver: str = "580") -> Run:
-    told = {"torch": torch, "torch.git_version": torch[-1] * 40, "commit": commit[-1] * 40, "driver": driver}
-    return Run(results, properties=told, timestamp=when.isoformat(), hostname="h")
+    properties = {"torch": torch, "torch.git_version": torch[-1] * 40, "commit": commit[-1] * 40, "driver": driver}
+    return Run(results, properties=properties, timestamp=when.isoformat(), hostname="h")
 
 
 Broken = Callable[[str, str], bool]
@@ -100,13 +100,14 @@ def test_nothing_new(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "stable.html",
         "last-good.html",
         "nightly.html",
+        "rules.html",
     }
     assert len(nights(folder / "history", "nightly")) == 4
     assert len(read_junit("exportready/nightly/h100x1.xml").results) == 3
 
 
 @pytest.mark.parametrize(
-    ("broken", "commit", "driver", "told"),
+    ("broken", "commit", "driver", "message"),
     [
         pytest.param(
             lambda channel, model: channel == "nightly" and model == "vit",
@@ -115,17 +116,17 @@ def test_nothing_new(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "torch 2.16.0.dev3 -> dev4; the same commit passes on 2.16.0.dev3",
             id="torch",
         ),
-        pytest.param(lambda channel, model: model == "vit", "c4", "580", "the same commit fails on", id="yours"),
+        pytest.param(lambda channel, model: model == "vit", "c4", "580", "the same commit also fails on", id="yours"),
         pytest.param(lambda channel, model: model == "vit", "c3", "590", "driver 580 -> 590", id="environment"),
     ],
 )
 def test_a_planted_regression_is_found_and_laid_at_the_right_door(
-    folder: Path, capsys: pytest.CaptureFixture[str], broken: Broken, commit: str, driver: str, told: str
+    folder: Path, capsys: pytest.CaptureFixture[str], broken: Broken, commit: str, driver: str, message: str
 ) -> None:
     assert main(night(folder, broken, commit, driver)) == 1
     sentence = verdict(capsys)
     assert sentence.startswith("Yes: 1 new cause, 2 cells, ")
-    assert told in sentence
+    assert message in sentence
     assert sentence in Path("exportready/regress.html").read_text().replace("&gt;", ">").replace(
         "<strong>", ""
     ).replace("</strong>", "")
@@ -137,9 +138,9 @@ def test_a_missing_leg_is_never_green(folder: Path, capsys: pytest.CaptureFixtur
     lost = next(leg for leg in LEGS if leg.channel == "nightly")
     artifact(folder, lost).unlink()
     assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert f"leg {lost.name} is missing" in told.err
-    assert told.out.splitlines()[-1].startswith("Can't tell: ")
+    output = capsys.readouterr()
+    assert f"leg {lost.name} is missing" in output.err
+    assert output.out.splitlines()[-1].startswith("Inconclusive: ")
 
 
 @pytest.mark.parametrize("damage", ["half written", "hostile"])
@@ -162,7 +163,7 @@ def test_the_first_night_has_nothing_to_compare_with(folder: Path, capsys: pytes
     only = [leg for leg in LEGS if leg.channel == "nightly"]
     Path("plan.json").write_text(matrix(only))
     assert main([*arguments[:-1], "elsewhere"]) == 2
-    assert verdict(capsys).startswith("Can't tell: there is no earlier night to compare with")
+    assert verdict(capsys).startswith("Inconclusive: there is no earlier night to compare with")
     assert len(nights(folder / "elsewhere", "nightly")) == 1
 
 
@@ -176,7 +177,7 @@ def test_the_summary_and_the_annotations_say_the_same(
     summary = Path("summary.md").read_text()
     rest = lines[-1].partition(": ")[2]
     assert summary.startswith(f"### Yes: `{rest}`\n")
-    assert f"::error title=export readiness since the night before::{lines[-1]}" in lines
+    assert f"::error title=export readiness compared with the previous night::{lines[-1]}" in lines
     assert any(line.startswith("::error file=net.py,line=7,title=torch%3A t.py%3A%3A") for line in lines)
     assert "- `torch 2.16.0.dev3 -> dev4`" in summary
     assert "pytest --export-ready t.py::resnet" in summary
@@ -222,7 +223,7 @@ def test_the_steps_of_the_workflow_run_as_they_are_written(folder: Path, tmp_pat
     Path("artifacts/export-ready-plan").mkdir()
     Path("plan.json").rename("artifacts/export-ready-plan/plan.json")
     Path("history").rename("artifacts/export-ready-plan/history")
-    done = step("compare with the nights before", ISSUE="", EXPECTED="", GITHUB_STEP_SUMMARY="summary.md")
+    done = step("compare with earlier nights", ISSUE="", EXPECTED="", GITHUB_STEP_SUMMARY="summary.md")
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines()[-1].startswith("Yes: 1 new cause, 2 cells, torch 2.16.0.dev3 -> dev4")
     assert Path("summary.md").read_text().startswith("### Yes: ")

@@ -20,7 +20,7 @@ CPU = {"labels": ["ubuntu-latest"], "gpu": "cpu", "gpus": 0, "cuda": "cpu"}
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bool]]:
-    """What the index was asked for; it answers with one version for each."""
+    """The requests to the index, which has one version of each."""
     calls: list[tuple[str, str, bool]] = []
 
     def resolve(requirement: str, index: str, *, pre: bool = False) -> str:
@@ -57,11 +57,11 @@ def test_each_torch_is_resolved_once_for_all_legs(asked: list[tuple[str, str, bo
 def test_last_good_comes_from_the_history_and_so_do_the_times(asked: list[tuple[str, str, bool]]) -> None:
     good_night(Path("history"))
     assert main(["plan", "runners.json", "--torch=last-good", "--torch=nightly", "--history=history"]) == 0
-    told = {leg["name"]: (leg["torch"], leg["index"], leg["times"]) for leg in legs()}
+    planned = {leg["name"]: (leg["torch"], leg["index"], leg["times"]) for leg in legs()}
     index = "https://download.pytorch.org/whl/nightly/cpu"
-    assert told["last-good-cpu-1of1"] == ("2.16.0.dev20261127", index, "")
-    assert told["nightly-cpu-1of1"] == ("2.16.0.dev20261129", index, "nightly/2026-11-27T0300/cpu.xml")
-    assert told["nightly-h100x1-1of1"] == ("2.16.0.dev20261129", index, "")
+    assert planned["last-good-cpu-1of1"] == ("2.16.0.dev20261127", index, "")
+    assert planned["nightly-cpu-1of1"] == ("2.16.0.dev20261129", index, "nightly/2026-11-27T0300/cpu.xml")
+    assert planned["nightly-h100x1-1of1"] == ("2.16.0.dev20261129", index, "")
 
 
 def test_without_a_history_last_good_is_left_out_and_said(
@@ -70,7 +70,7 @@ def test_without_a_history_last_good_is_left_out_and_said(
     assert main(["plan", "runners.json", "--torch=last-good", "--torch=floor=2.13.0"]) == 0
     assert {(leg["channel"], leg["torch"]) for leg in legs()} == {("floor", "2.13.0")}
     assert asked == []
-    assert "last-good: no night in the history yet" in capsys.readouterr().err
+    assert "last-good is left out" in capsys.readouterr().err
 
 
 def test_the_matrix_goes_to_the_next_job(asked: list[tuple[str, str, bool]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,16 +80,16 @@ def test_the_matrix_goes_to_the_next_job(asked: list[tuple[str, str, bool]], mon
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["runners.json", "--torch=last-good"], "no torch to run with"),
-        (["none.json", "--torch=floor=2.13.0"], "none.json: cannot be read"),
-        (["runners.json", "--torch=floor=2.13.0", "--shards=0"], "--shards 0: accepted is a number"),
+        (["none.json", "--torch=floor=2.13.0"], "none.json cannot be read"),
+        (["runners.json", "--torch=floor=2.13.0", "--shards=0"], "--shards 0 is less than 1"),
         (["runners.json", "--torch=floor=2.13.0", "-o", "runners.json/plan.json"], "cannot be written"),
     ],
 )
-def test_what_cannot_be_planned_is_told(
-    asked: list[tuple[str, str, bool]], arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_planned_is_reported(
+    asked: list[tuple[str, str, bool]], arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["plan", *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -31,34 +31,34 @@ def test_merges_shards_into_one_junit_file(shards: list[Path], tmp_path: Path) -
     assert read_junit(tmp_path / "all.xml") == read_junit(*shards)
 
 
-def test_one_broken_shard_is_told_and_is_not_green(
+def test_one_broken_shard_is_reported_and_is_not_green(
     shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shards[1].write_text("<testsuites>")
     assert main(["report", *map(str, shards), "-o", str(tmp_path / "report.html")]) == 1
-    told = capsys.readouterr()
-    assert "b.xml: not well-formed XML" in told.err
-    assert told.out.startswith("Can't tell: 1 of 2 cases could not be judged")
+    output = capsys.readouterr()
+    assert "b.xml is not well-formed XML" in output.err
+    assert output.out.startswith("Inconclusive: 1 of 2 cases have no verdict")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        pytest.param(["none.xml"], "none.xml: cannot be read: No such file", id="no file"),
-        pytest.param(["a.xml", "-o", "report.pdf"], "report.pdf: accepted endings are .html and .xml", id="ending"),
+        pytest.param(["none.xml"], "none.xml cannot be read: No such file", id="no file"),
+        pytest.param(["a.xml", "-o", "report.pdf"], "the suffix of report.pdf is not .html or .xml", id="ending"),
         pytest.param(["a.xml", "-o", "a.xml/report.html"], "cannot be written", id="folder"),
     ],
 )
-def test_what_cannot_be_done_is_told(
+def test_what_cannot_be_done_is_reported(
     shards: list[Path],
     arguments: list[str],
-    told: str,
+    message: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(shards[0].parent)
     assert main(["report", *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_merged_file_can_be_strict_and_in_parts(shards: list[Path], tmp_path: Path) -> None:
@@ -71,3 +71,12 @@ def test_a_merged_file_can_be_strict_and_in_parts(shards: list[Path], tmp_path: 
     assert "<testcase name" in parts[0].read_text()
     assert " file=" not in parts[0].read_text()
     assert main(["report", *map(str, shards), "-o", str(output), "--cases", "-1"]) == 2
+
+
+def test_rules_that_cannot_be_written_leave_the_report(
+    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out" / "rules.html").mkdir(parents=True)
+    assert main(["report", *map(str, shards), "-o", str(tmp_path / "out" / "report.html")]) == 2
+    assert "rules.html cannot be written: it is not a file" in capsys.readouterr().err
+    assert "Ready:</strong> all 2 cases" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -35,6 +35,6 @@ def test_elsewhere(junit: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("### Not ready: `1 of 1 case (a)`\n")
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["summary", str(tmp_path / "none.xml")]) == 2
-    assert "none.xml: cannot be read" in capsys.readouterr().err
+    assert "none.xml cannot be read" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Readiness, StageResult
-from pytest_exportready.report.cause import Cause, cause_of, causes, causes_of, normalised, of_finding
+from pytest_exportready.report.cause import FailureCause, cause_of, causes, causes_of, normalized, of_finding
 from pytest_exportready.report.run import TestResult
 
 FAILED = "RuntimeError: shapes [4, 3, 64] and [4, 5] cannot be multiplied in aten.mm.default"
@@ -36,7 +36,7 @@ FAILED = "RuntimeError: shapes [4, 3, 64] and [4, 5] cannot be multiplied in ate
     ],
 )
 def test_what_varies_from_run_to_run_does_not_make_a_cause(one: str, other: str) -> None:
-    assert normalised(one) == normalised(other)
+    assert normalized(one) == normalized(other)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_varies_from_run_to_run_does_not_make_a_cause(one: str, other: str)
     ],
 )
 def test_what_a_message_is_about_does(one: str, other: str) -> None:
-    assert normalised(one) != normalised(other)
+    assert normalized(one) != normalized(other)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_a_message_is_about_does(one: str, other: str) -> None:
 )
 def test_no_message_takes_long(text: str) -> None:
     """A pattern that runs away would not come back from these in an hour."""
-    assert isinstance(normalised(text), str)
+    assert isinstance(normalized(text), str)
 
 
 def finding(message: str = FAILED, **more: str) -> Finding:
@@ -83,7 +83,7 @@ def failed(
 def test_a_finding_is_a_cause_whatever_module_it_is_at() -> None:
     first = failed(finding(file="models/net.py"))
     other = failed(Finding("ER401", "traces", "error", "enc.proj", FAILED, "", "models/net.py", 3, stage="export"))
-    cause = Cause(
+    cause = FailureCause(
         "export",
         "ER401",
         "RuntimeError: shapes <shape> and <shape> cannot be multiplied in aten.mm.default",
@@ -94,12 +94,12 @@ def test_a_finding_is_a_cause_whatever_module_it_is_at() -> None:
 
 def test_a_stage_without_a_finding_tells_its_exception() -> None:
     broke = failed(stages=(StageResult("reload", "infra", reason="OSError: 28 no space"),), outcome="infra")
-    assert cause_of(broke) == Cause("reload", "OSError", "OSError: N no space")
+    assert cause_of(broke) == FailureCause("reload", "OSError", "OSError: N no space")
 
 
 def test_a_result_without_a_record_tells_its_message() -> None:
     result = TestResult("t.py::x", "t", "x", outcome="failed", message="torch.cuda.OutOfMemoryError: tried 3 GiB")
-    assert cause_of(result) == Cause("", "OutOfMemoryError", "torch.cuda.OutOfMemoryError: tried N GiB")
+    assert cause_of(result) == FailureCause("", "OutOfMemoryError", "torch.cuda.OutOfMemoryError: tried N GiB")
 
 
 @pytest.mark.parametrize("outcome", ["passed", "skipped", "missing"])

@@ -16,18 +16,19 @@ def test_what_every_service_takes_is_not_mentioned(run: Run, tmp_path: Path) -> 
     assert too_large(run, tmp_path / "junit.xml") == ""
 
 
-def test_a_file_that_a_service_refuses_is_told_with_the_line_to_type(
+def test_a_file_that_a_service_refuses_is_reported_with_the_line_to_type(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_junit(run, tmp_path / "junit.xml")
     monkeypatch.setattr(ci_limits, "CASES", 3)
     assert too_large(run, tmp_path / "junit.xml") == (
-        "junit.xml has 8 cases (Buildkite takes 3 a file). "
-        "Fix: exportready report junit.xml -o parts.xml --cases 3, or --export-ready-shard=1/N"
+        "junit.xml has 8 cases (limit of Buildkite: 3). "
+        "Fix: Run `exportready report junit.xml -o parts.xml --cases 3`, or use `--export-ready-shard=1/N`."
     )
     monkeypatch.setattr(ci_limits, "BYTES", 1)
-    assert "and 0 MB (GitLab takes 0). Fix: exportready report junit.xml -o parts.xml --cases 1," in too_large(
-        run, tmp_path / "junit.xml"
+    assert (
+        "and 0 MB (limit of GitLab: 0). Fix: Run `exportready report junit.xml -o parts.xml --cases 1`,"
+        in too_large(run, tmp_path / "junit.xml")
     )
 
 

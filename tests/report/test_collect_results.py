@@ -44,9 +44,9 @@ def record(outcome):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
-    told = item.get_closest_marker("told")
-    if told and call.when == "call":
-        report.exportready = record(told.args[0])
+    marker = item.get_closest_marker("judged")
+    if marker and call.when == "call":
+        report.exportready = record(marker.args[0])
     return report
 
 @pytest.hookimpl(tryfirst=True)
@@ -69,7 +69,7 @@ def test_pass():
 
 def test_fail():
     print("to stderr", file=sys.stderr)
-    assert 1 == 2, "told why"
+    assert 1 == 2, "the reason"
 
 @pytest.mark.skip(reason="no GPU")
 def test_skip(): pass
@@ -104,16 +104,16 @@ class TestClass:
     @pytest.mark.parametrize("x", ["a::b[c]"])
     def test_method(self, x): pass
 
-@pytest.mark.told("passed")
+@pytest.mark.judged("passed")
 def test_ready(): pass
 
-@pytest.mark.told("failed")
+@pytest.mark.judged("failed")
 def test_unready(): pytest.fail("overview")
 
-@pytest.mark.told("infra")
+@pytest.mark.judged("infra")
 def test_infra(): pytest.fail("overview")
 
-@pytest.mark.told("failed")
+@pytest.mark.judged("failed")
 def test_unready_yet_passing(): pass
 
 FLAKY = []
@@ -158,7 +158,7 @@ OUTCOMES = {
 
 def session(pytester: pytest.Pytester, *arguments: str, suite: str = SUITE) -> Run:
     pytester.makeconftest(CONFTEST)
-    pytester.makeini("[pytest]\nmarkers =\n    told: outcome\n    again: run twice\n")
+    pytester.makeini("[pytest]\nmarkers =\n    judged: outcome\n    again: run twice\n")
     pytester.mkpydir("tests").joinpath("test_suite.py").write_text(suite)
     pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
     return read_junit(Path("junit.xml"))
@@ -175,7 +175,7 @@ def test_one_result_for_each_node_id(results: dict[str, TestResult]) -> None:
 
 def test_reasons(results: dict[str, TestResult]) -> None:
     assert {name: result.message for name, result in results.items() if result.message} == {
-        "test_fail": "AssertionError: told why assert 1 == 2",
+        "test_fail": "AssertionError: the reason assert 1 == 2",
         "test_skip": "no GPU",
         "test_skip_inside": "not here",
         "test_xfail": "known",
@@ -197,7 +197,7 @@ def test_where_what_and_what_was_printed(results: dict[str, TestResult]) -> None
     assert SUITE.splitlines()[method.line - 1].strip().startswith("@pytest.mark.parametrize")
     assert results["test_pass"].output == "--- Captured stdout call ---\nseen on stdout\n"
     assert results["test_fail"].output == "--- Captured stderr call ---\nto stderr\n"
-    assert "told why" in results["test_fail"].text
+    assert "the reason" in results["test_fail"].text
     assert "did not close" in results["test_both"].text
     assert results["test_ready"].readiness is not None
     assert results["test_flaky"].earlier == ("AssertionError: the first time assert 1 > 1 + where 1 = len([1])",)

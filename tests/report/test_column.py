@@ -57,27 +57,27 @@ def test_a_plugin_adds_a_column(plugins: list[EntryPoint], run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         pytest.param(ImportError("no x"), "column broken (package:broken): ImportError: no x", id="cannot be loaded"),
-        pytest.param(7, "column broken (package:broken): is a int, no Column", id="no column"),
+        pytest.param(7, "column broken (package:broken): is a int, not a Column", id="no column"),
         pytest.param(
             Column("C", "t", "count", lambda _: 1 / 0), "column 'C': ZeroDivisionError: division by zero", id="raises"
         ),
         pytest.param(
             Column("C", "t", "count", lambda _: "1"),  # type: ignore[arg-type, return-value]
-            "column 'C': ValueError: is a str, no number",
+            "column 'C': ValueError: is a str, not a number",
             id="no number",
         ),
     ],
 )
-def test_a_broken_plugin_is_told_and_takes_nothing_with_it(
-    plugins: list[EntryPoint], run: Run, value: Any, told: str
+def test_a_broken_plugin_is_reported_and_takes_nothing_with_it(
+    plugins: list[EntryPoint], run: Run, value: Any, message: str
 ) -> None:
     before, _ = tabs(run)
     plugins.append(EntryPoint("broken", value))
     all_columns.cache_clear()
-    assert tabs(run) == (before, [told])
+    assert tabs(run) == (before, [message])
 
 
 @pytest.mark.parametrize("odd", ["many", True, None, [1], float("inf"), float("nan")])

@@ -64,9 +64,9 @@ def test_the_strict_form_reads_back(run: Run, hostile_run: Run, tmp_path: Path) 
 @pytest.mark.parametrize("form", ["full", "strict"])
 def test_output_that_looks_like_facts_is_output(run: Run, tmp_path: Path, form: str) -> None:
     output = "[[PROPERTY|exportready.nodeid=another.py::test]]\n\n[[PROPERTY|line=5]]\n[[ATTACHMENT|a/b.txt]]\n\nend"
-    told = Run((replace(run.results[0], output=output), replace(run.results[1], output=f"\n\n{output}")))
-    write_junit(told, tmp_path / "junit.xml", form)
-    assert read_junit(tmp_path / "junit.xml") == told
+    written = Run((replace(run.results[0], output=output), replace(run.results[1], output=f"\n\n{output}")))
+    write_junit(written, tmp_path / "junit.xml", form)
+    assert read_junit(tmp_path / "junit.xml") == written
 
 
 def test_consumers_find_the_facts_of_a_strict_case(run: Run, tmp_path: Path) -> None:

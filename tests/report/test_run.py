@@ -21,40 +21,38 @@ def one(name: str, outcome: Outcome = "passed", record: Readiness | None = READY
 @pytest.mark.parametrize(
     ("results", "verdict"),
     [
-        pytest.param([], "Can't tell: no case ran", id="nothing"),
+        pytest.param([], "Inconclusive: no case ran", id="nothing"),
         pytest.param([one("a")], "Ready: 1 of 1 case passed every stage that ran", id="one"),
         pytest.param([one("a"), one("b")], "Ready: all 2 cases passed every stage that ran", id="all"),
         pytest.param(
             [one("a"), one("b", "skipped", None)],
             "Ready: 1 of 2 cases passed every stage that ran; 1 skipped",
-            id="skipped is told",
+            id="skipped",
         ),
-        pytest.param(
-            [one("b", "skipped", None)], "Can't tell: no case was proved ready (1 skipped)", id="only skipped"
-        ),
+        pytest.param([one("b", "skipped", None)], "Inconclusive: no case passed (1 skipped)", id="only skipped"),
         pytest.param([one("a"), one("b", "failed", STUCK)], "Not ready: 1 of 2 cases (b at parity)", id="failed"),
         pytest.param(
             [one("b", "failed", STUCK), one("c", "infra", None)],
-            "Not ready: 1 of 2 cases (b at parity); 1 could not be judged",
+            "Not ready: 1 of 2 cases (b at parity); 1 inconclusive",
             id="failed and infra",
         ),
         pytest.param(
             [one("a"), one("c", "infra", None)],
-            "Can't tell: 1 of 2 cases could not be judged (c)",
+            "Inconclusive: 1 of 2 cases have no verdict (c)",
             id="infra",
         ),
         pytest.param(
             [one("a"), one("c", "missing", None)],
-            "Can't tell: 1 of 2 cases could not be judged (c)",
+            "Inconclusive: 1 of 2 cases have no verdict (c)",
             id="missing",
         ),
         *(
             pytest.param(
                 [one("a", "passed", record)],
-                f"Can't tell: 1 of 1 case passed without a record that proves it ({told})",
+                f"Inconclusive: 1 of 1 case passed without stage results ({where})",
                 id=f"no proof: {why}",
             )
-            for why, record, told in (
+            for why, record, where in (
                 ("no record", None, "a"),
                 ("no stage", replace(READY, stages=()), "a"),
                 ("all skipped", replace(READY, stages=(StageResult("export", "skipped"),)), "a"),
@@ -84,7 +82,7 @@ def test_stages_stand_in_the_order_in_which_cases_meet_them() -> None:
 
 def test_a_cell_shows_the_worse_of_two_export_modes() -> None:
     stages = (StageResult("export", "passed", 0, "non-strict"), StageResult("export", "failed", 0, "strict"))
-    assert one("a", "failed", Readiness("a", "plain", stages, ())).cells == {"export": "failed"}
+    assert one("a", "failed", Readiness("a", "plain", stages, ())).stage_outcomes == {"export": "failed"}
 
 
 def test_labels_are_short_and_told_apart_where_they_clash() -> None:

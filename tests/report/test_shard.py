@@ -9,7 +9,7 @@ from pytest_exportready.report.shard import Shard
 
 @pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1 / 2", "1/99999", "\u0661/2"])
 def test_what_is_no_shard_is_refused_with_what_is_accepted(text: str) -> None:
-    with pytest.raises(ValueError, match="accepted is I/N, such as 2/5, with I from 1 to N"):
+    with pytest.raises(ValueError, match="use I/N, such as 2/5, with I from 1 to N"):
         Shard.parse(text)
 
 

@@ -1,4 +1,4 @@
-"""A shard that is missing is told and never green; shards that are all there are told of nothing."""
+"""A missing shard is reported and never green; complete shards are not reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def left(folder: Path, number: int, of: int = 3, whole: str = "abc", torch: str 
     return path
 
 
-def told(run: Run) -> dict[str, str]:
+def problems(run: Run) -> dict[str, str]:
     return {result.name: result.outcome for result in run.results if result.classname == "exportready.shards"}
 
 
@@ -31,52 +31,54 @@ def test_all_of_them_in_any_order(tmp_path: Path) -> None:
     paths = [left(tmp_path, number, 12) for number in range(1, 13)]
     random.Random(0).shuffle(paths)
     run = read_junit(*paths)
-    assert told(run) == {}
+    assert problems(run) == {}
     assert run.state == "ready"
 
 
 def test_a_missing_one_is_named_and_never_green(tmp_path: Path) -> None:
     run = read_junit(left(tmp_path, 1), left(tmp_path, 3))
-    assert told(run) == {"shard 2/3": "missing"}
-    assert run.state == "can't tell"
+    assert problems(run) == {"shard 2/3": "missing"}
+    assert run.state == "inconclusive"
     assert "shard 2/3" in run.verdict
 
 
 def test_one_alone_is_what_was_asked_for(tmp_path: Path) -> None:
-    assert told(read_junit(left(tmp_path, 2))) == {}
+    assert problems(read_junit(left(tmp_path, 2))) == {}
 
 
 @pytest.mark.parametrize("whole", ["abc", "def"], ids=["of one whole", "each of its own"])
 def test_legs_have_all_shards_each(tmp_path: Path, whole: str) -> None:
     stable = [left(tmp_path, number) for number in (1, 2, 3)]
     nightly = [left(tmp_path, number, whole=whole, torch="2.16.0.dev1") for number in (1, 2, 3)]
-    assert told(read_junit(*stable, *nightly)) == {}
-    assert told(read_junit(*stable, *nightly[1:])) == {"shard 1/3": "missing"}
+    assert problems(read_junit(*stable, *nightly)) == {}
+    assert problems(read_junit(*stable, *nightly[1:])) == {"shard 1/3": "missing"}
 
 
 def test_one_that_ran_twice_makes_no_other_missing(tmp_path: Path) -> None:
-    assert told(read_junit(*[left(tmp_path, number) for number in (1, 2, 3)], left(tmp_path, 2, name="again"))) == {}
+    assert (
+        problems(read_junit(*[left(tmp_path, number) for number in (1, 2, 3)], left(tmp_path, 2, name="again"))) == {}
+    )
 
 
 def test_parts_of_different_wholes_are_no_verdict(tmp_path: Path) -> None:
     run = read_junit(left(tmp_path, 1), left(tmp_path, 2, whole="def"), left(tmp_path, 3))
-    assert told(run) == {"shards of 3": "infra"}
-    assert run.state == "can't tell"
+    assert problems(run) == {"shards of 3": "infra"}
+    assert run.state == "inconclusive"
     assert "--export-ready-shard-times" in run.worst_first[0].message
 
 
 def test_merged_shards_are_read_as_all_that_they_are(tmp_path: Path) -> None:
     both = read_junit(left(tmp_path, 1), left(tmp_path, 2))
-    assert told(both) == {"shard 3/3": "missing"}
+    assert problems(both) == {"shard 3/3": "missing"}
     write_junit(replace(both, results=both.results[:2]), tmp_path / "both.xml")
-    assert told(read_junit(tmp_path / "both.xml", left(tmp_path, 3))) == {}
+    assert problems(read_junit(tmp_path / "both.xml", left(tmp_path, 3))) == {}
 
 
 def test_many_shards_in_one_file(tmp_path: Path) -> None:
     first = read_junit(*[left(tmp_path, number, 40) for number in range(1, 40)])
     write_junit(replace(first, results=first.results[:39]), tmp_path / "both.xml")
-    assert told(read_junit(tmp_path / "both.xml", left(tmp_path, 40, 40))) == {}
-    assert told(read_junit(tmp_path / "both.xml", left(tmp_path, 39, 40))) == {"shard 40/40": "missing"}
+    assert problems(read_junit(tmp_path / "both.xml", left(tmp_path, 40, 40))) == {}
+    assert problems(read_junit(tmp_path / "both.xml", left(tmp_path, 39, 40))) == {"shard 40/40": "missing"}
 
 
 def test_what_ran_reads_back_as_data(tmp_path: Path) -> None:
@@ -101,5 +103,5 @@ def test_what_is_no_shard_says_nothing(tmp_path: Path, properties: dict[str, str
         write_junit(Run((TestResult(f"t::{name}", "t", name, readiness=RECORD),), properties), tmp_path / name)
     run = read_junit(tmp_path / "a", tmp_path / "b")
     assert run.shards == ()
-    assert told(run) == {}
+    assert problems(run) == {}
     assert run.state == "ready"

@@ -18,10 +18,10 @@ def test_the_largest_come_first_and_the_rest_is_counted(run: Run) -> None:
 
 def test_stages_tell_where_the_time_went(run: Run) -> None:
     grid = tabs(run)[0]["stages"]
-    told = {row[0].text: [cell.text for cell in row[1:]] for row in grid.rows}
-    assert list(told) == ["train", "inspect", "export", "parity"]
-    assert told["train"][:3] == ["1.25 s", "5", "0.25 s"]
-    assert told["parity"][1] == "3"
+    times = {row[0].text: [cell.text for cell in row[1:]] for row in grid.rows}
+    assert list(times) == ["train", "inspect", "export", "parity"]
+    assert times["train"][:3] == ["1.25 s", "5", "0.25 s"]
+    assert times["parity"][1] == "3"
 
 
 def test_an_empty_run_has_no_tabs() -> None:

@@ -39,8 +39,8 @@ REST = [
     "",
     "findings: 1 error, 2 warnings",
     f"JUnit: {Path('exportready', 'junit.xml')}",
-    f"page: {Path('/r/report.html')}",
-    "Not ready: 1 of 8 cases (vit at inspect); 2 could not be judged",
+    f"HTML: {Path('/r/report.html')}",
+    "Not ready: 1 of 8 cases (vit at inspect); 2 inconclusive",
 ]
 PATHS = [Path.cwd() / "exportready" / "junit.xml", Path("/r/report.html")]
 
@@ -103,7 +103,7 @@ def test_hostile_text_cannot_steer_the_terminal(hostile_run: Run) -> None:
 
 
 def test_an_empty_run_has_its_verdict_only() -> None:
-    assert summary_lines(Run(())) == ["Can't tell: no case ran"]
+    assert summary_lines(Run(())) == ["Inconclusive: no case ran"]
 
 
 def test_written_with_colours(run: Run) -> None:
@@ -139,8 +139,8 @@ def test_infos_are_counted(run: Run, count: int) -> None:
     info = Finding("ER705", "loads_without_imports", "note", "", "needs an import", "")
     record = replace(run.results[0].readiness, findings=(info,) * count)  # type: ignore[type-var]
     lines = summary_lines(Run((replace(run.results[0], readiness=record),)))
-    told = [line for line in lines if "findings" in line]
-    assert told == {0: [], 1: ["findings: 1 note"], 3: ["findings: 3 notes"]}[count]
+    counts = [line for line in lines if "findings" in line]
+    assert counts == {0: [], 1: ["findings: 1 note"], 3: ["findings: 3 notes"]}[count]
 
 
 def test_a_patch_keeps_its_lines() -> None:

@@ -7,8 +7,8 @@ import pytest
 from pytest_exportready.report.trend import HEIGHT, WIDTH, trend
 
 
-def drawn(*values: float | None, told: str = "seconds", baseline: float | None = None) -> ElementTree.Element:
-    return ElementTree.fromstring(str(trend(values, told, baseline)))
+def drawn(*values: float | None, label: str = "seconds", baseline: float | None = None) -> ElementTree.Element:
+    return ElementTree.fromstring(str(trend(values, label, baseline)))
 
 
 def heights(picture: ElementTree.Element) -> list[float]:
@@ -43,6 +43,6 @@ def test_everything_is_inside(values: tuple[float, ...]) -> None:
         assert 0 <= float(circle.attrib["cy"]) <= HEIGHT
 
 
-def test_what_it_shows_is_told_and_escaped() -> None:
-    picture = drawn(1.0, told='"><script>')
+def test_what_it_shows_is_reported_and_escaped() -> None:
+    picture = drawn(1.0, label='"><script>')
     assert picture.attrib["aria-label"] == picture.findtext("title") == '"><script>'

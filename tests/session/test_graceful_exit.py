@@ -42,7 +42,7 @@ def test_sigterm_ends_the_session_with_its_reports(project: Project) -> None:
     result = project.run(apart=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert outcomes(project) == {"test_before": "passed", "test_ends": "infra", "test_behind": "infra"}
-    result.stdout.fnmatch_lines(["Can't tell: *", "*terminated by SIGTERM*"])
+    result.stdout.fnmatch_lines(["Inconclusive: *", "*terminated by SIGTERM*"])
     assert (project.path / "exportready/report.html").exists()
 
 

@@ -96,7 +96,7 @@ def test_no_case_at_all(project: Project) -> None:
     project.write("def test_plain(): pass")
     result = project.run()
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    result.stdout.fnmatch_lines(["Can't tell: no case ran"])
+    result.stdout.fnmatch_lines(["Inconclusive: no case ran"])
 
 
 def test_a_file_that_cannot_be_collected(project: Project) -> None:
@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_collected(project: Project) -> None:
     project.write("import no_such_module", "test_broken.py")
     result = project.run()
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.stdout.fnmatch_lines(["Can't tell: *"])
+    result.stdout.fnmatch_lines(["Inconclusive: *"])
     assert {r.outcome for r in project.results().values()} == {"infra"}
 
 
@@ -118,7 +118,7 @@ def test_what_is_finished_when_the_session_is_stopped(project: Project, stop: st
     assert project.outcomes() == {"test_one": "passed", "test_stop": "infra", "test_after": "infra"}
     assert "did not run" in project.results()["test_after"].message
     assert (project.path / "exportready/report.html").exists()
-    result.stdout.fnmatch_lines(["Can't tell: 2 of 3 cases could not be judged*"])
+    result.stdout.fnmatch_lines(["Inconclusive: 2 of 3 cases could not be judged*"])
 
 
 @pytest.mark.parametrize("args", [["-x"], ["--maxfail=1"]])

@@ -1,1 +1,1 @@
-"""One column of the page a file: it ends in ``COLUMN = Column(...)`` and is found by its being there."""
+"""The columns of the HTML page, one file each, which ends in ``COLUMN = Column(...)``."""

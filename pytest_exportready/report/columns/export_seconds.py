@@ -1,4 +1,4 @@
-"""How long torch.export itself took."""
+"""The duration of torch.export itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest absolute difference from the trained model that any stage saw."""
+"""The largest absolute difference from the eager module in any stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The most memory that judging the case took of one GPU."""
+"""The peak memory of the case on one GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The most main memory that judging the case took, beyond what its process held before."""
+"""The peak main memory of the case, beyond what its process used before."""
 
 from __future__ import annotations
 

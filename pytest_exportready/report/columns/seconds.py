@@ -1,4 +1,4 @@
-"""How long a case took, setup and teardown included."""
+"""The duration of a case, including setup and teardown."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the workflows call: the legs of a night planned, gathered, and told to people on GitHub."""
+"""Plan the legs of a night, collect their results, and report them on GitHub."""

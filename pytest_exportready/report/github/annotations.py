@@ -1,4 +1,4 @@
-"""Annotations: workflow commands that put a finding beside its line. GitHub shows ten of a kind a step: we choose."""
+"""Annotations: workflow commands that show a finding at its line."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pytest_exportready.report import truncate
 from pytest_exportready.report.run import Run, TestResult
 
 LIMIT = 10
-"""Of each kind a step: https://docs.github.com/en/actions/reference/limits (annotations)."""
+"""GitHub shows ten of each kind per step: https://docs.github.com/en/actions/reference/limits (annotations)."""
 
 
 def commands(run: Run) -> list[str]:
-    """Lines to print: the verdict, then the findings of each cause's first case; at most ten errors, ten warnings."""
-    kind = {"ready": "notice", "not ready": "error", "can't tell": "error"}[run.state]
+    """Return lines to print: the verdict, then the first finding of each cause; at most ten errors and ten warnings."""
+    kind = {"ready": "notice", "not ready": "error", "inconclusive": "error"}[run.state]
     errors = [command(kind, run.verdict, title="export readiness")]
     warnings: list[str] = []
     seen: set[tuple[str, str, str, int]] = set()
-    for result, finding in _told(run):
+    for result, finding in _reported(run):
         key = (finding.code, finding.file, finding.problem, finding.line)
         chosen = errors if finding.blocks else warnings
         if key in seen or len(chosen) >= LIMIT:
@@ -37,22 +37,21 @@ def commands(run: Run) -> list[str]:
     return [*errors, *warnings]
 
 
-def _told(run: Run) -> Iterator[tuple[TestResult, Finding]]:
+def _reported(run: Run) -> Iterator[tuple[TestResult, Finding]]:
     for result in run.worst_first:
         findings = result.readiness.findings if result.readiness else ()
         yield from ((result, finding) for finding in findings if finding.severity != "note" and not finding.ignored)
 
 
 def command(kind: str, message: str, **properties: str) -> str:
-    """A workflow command of one line. Properties that are empty, or line 0, are left out."""
-    told = ",".join(
-        f"{key}={_escaped(value, (':', ','))}" for key, value in properties.items() if value and value != "0"
-    )
-    return f"::{kind}{f' {told}' if told else ''}::{_escaped(truncate.line(message, 1_000))}"
+    """Return a workflow command of one line, without properties that are empty or 0."""
+    given = {key: value for key, value in properties.items() if value not in ("", "0")}
+    pairs = ",".join(f"{key}={_escaped(value, (':', ','))}" for key, value in given.items())
+    return f"::{kind}{' ' * bool(pairs)}{pairs}::{_escaped(truncate.line(message, 1_000))}"
 
 
 def _escaped(text: str, more: tuple[str, ...] = ()) -> str:
-    """By the rules of workflow commands: what would end the line, or a property, is percent-encoded."""
+    """Percent-encode the characters that would end the command or a property."""
     for character in ("%", "\r", "\n", *more):
         text = text.replace(character, f"%{ord(character):02X}")
     return text

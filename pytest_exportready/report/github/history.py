@@ -1,4 +1,4 @@
-"""The nights that are kept, as ``CHANNEL/WHEN/RUNNER.xml``: what tonight is compared, planned and weighed with."""
+"""The history of nights, as ``CHANNEL/WHEN/RUNNER.xml``, used to compare and to plan a night."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from pytest_exportready.report.run import Run
 
 WHEN = "%Y-%m-%dT%H%M"
 NIGHTS = 14
-"""A ladder of two weeks, and more than the seven nights that a baseline of durations is taken from."""
+"""Two weeks, and more than the seven nights of a baseline of durations."""
 
 
 def nights(history: Path, channel: str) -> list[Path]:
-    """The folders of a channel's nights, the last one last; without those that a wrong clock has put into the future,
-    as each would stay the last for good.
+    """Return the folders of the nights of a channel, the latest last, without those of a clock in the future.
+
+    Such a night would stay the latest.
     """
     folder = history / channel
     latest = (datetime.now(timezone.utc) + timedelta(days=1)).strftime(WHEN)
@@ -29,7 +30,11 @@ def nights(history: Path, channel: str) -> list[Path]:
 
 
 def keep(gathered: list[Gathered], history: Path, now: datetime, limit: int = NIGHTS) -> None:
-    """Add tonight, and leave out what is older than the last ``limit`` nights. Raises OSError."""
+    """Add tonight, and remove what is older than the last ``limit`` nights.
+
+    Raises:
+        OSError: A file cannot be written or removed.
+    """
     when = now.astimezone(timezone.utc).strftime(WHEN)
     for one in gathered:
         write_junit(one.run, history / one.channel / when / f"{one.runner}.xml")
@@ -39,7 +44,7 @@ def keep(gathered: list[Gathered], history: Path, now: datetime, limit: int = NI
 
 
 def last_good(history: Path, channel: str = "nightly") -> str:
-    """The torch of the last night on which every case was ready, else of the last that judged every case; or empty."""
+    """Return the torch of the latest night with every case ready, else with every case judged; or empty."""
     judged = ""
     for night in reversed(nights(history, channel)):
         runs = [run for _, run in _read(night)]
@@ -54,7 +59,7 @@ def last_good(history: Path, channel: str = "nightly") -> str:
 
 
 def times(history: Path, channel: str, runner: str) -> str:
-    """The file, as seen from ``history``, of the last night that tells how long each case takes there; or empty."""
+    """Return the file, relative to ``history``, of the latest night with the duration of every case; or empty."""
     for night in reversed(nights(history, channel)):
         for path, run in _read(night):
             if path.stem == runner and not run.counts["missing"]:
@@ -63,7 +68,7 @@ def times(history: Path, channel: str, runner: str) -> str:
 
 
 def _read(night: Path) -> Iterator[tuple[Path, Run]]:
-    """What can be read of a night: a file that is damaged tells nothing, and takes nothing with it."""
+    """Yield the files of a night that can be read."""
     for path in sorted(night.glob("*.xml")):
         try:
             yield path, read_junit(path)

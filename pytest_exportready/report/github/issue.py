@@ -1,13 +1,11 @@
-"""One issue that says how the nights are going: opened, updated and closed by the report job itself."""
+"""One issue that shows the state of the nights, opened, updated and closed with the ``gh`` command."""
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Iterator, Mapping
+import os
+import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,96 +13,96 @@ from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.report import truncate
 
 LABEL = "export-readiness"
-SECONDS = 30
+SECONDS = 60
 BODY_LIMIT = 60_000
 """Characters; GitHub refuses a body of more than 65,536."""
 
-PAGE, PAGES = 100, 10
-"""Issues that GitHub gives at once at the most, and how often we ask for more."""
-
-Done = Literal["opened", "updated", "closed", "nothing to do", "left closed, as somebody has closed it"]
+Action = Literal["opened", "updated", "closed", "nothing to do", "left closed, because somebody has closed it"]
 
 
 class IssueError(ExplainedError):
-    """GitHub refused, or cannot be reached; the message says what was asked and what it answered, never the token."""
+    """``gh`` failed or is not installed; the message names the command, never the token."""
 
 
 @dataclass(frozen=True)
-class Repository:
-    """name: ``owner/name``. api: the address of the REST API. token: needs ``issues: write`` and nothing else."""
+class Issues:
+    """The issues of a repository that have our label: only those who may triage can set one."""
 
-    name: str
-    api: str
-    token: str
+    repository: str  # [host/]owner/name
+    token: str  # needs issues: write and nothing else
 
     @classmethod
-    def here(cls, environ: Mapping[str, str]) -> Repository:
-        """As a job of GitHub Actions is told. Raises IssueError that names what is not there."""
-        keys = ("GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_TOKEN")
-        missing = [key for key in keys if not environ.get(key)]
+    def of_job(cls, environ: Mapping[str, str]) -> Issues:
+        """Return the issues of the repository that a job of GitHub Actions runs for.
+
+        Raises:
+            IssueError: A variable is not set.
+        """
+        missing = [key for key in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environ.get(key)]
         if missing:
-            raise IssueError(f"{', '.join(missing)} not set", "env: GITHUB_TOKEN: ${{ github.token }} in the step")
-        return cls(*(environ[key] for key in keys))
+            fix = "Set `env: GITHUB_TOKEN: ${{ github.token }}` in the step."
+            raise IssueError(f"{', '.join(missing)} not set", fix)
+        host = environ.get("GITHUB_SERVER_URL", "https://github.com").partition("://")[2]
+        return cls(f"{host}/{environ['GITHUB_REPOSITORY']}", environ["GITHUB_TOKEN"])
 
-    def tell(self, bad: bool, title: str, body: str) -> Done:
-        """Bring the one open issue with our label to this state: open with this text while ``bad``, else closed.
+    def update(self, failing: bool, title: str, body: str) -> Action:
+        """Keep one issue with this text open while ``failing``; close it otherwise.
 
-        The label is what finds it, as only those who may triage set one. A verdict that has changed is a comment too,
-        so that it reaches who follows. What a person has closed while it said the same as tonight stays closed:
-        we close with another title. Raises IssueError.
+        A changed title is also a comment, which notifies followers. An issue that a person closed stays closed until
+        the title changes; we close with another title.
+
+        Raises:
+            IssueError: ``gh`` failed.
         """
         title, body = truncate.line(title, 250), body[:BODY_LIMIT]
-        found = next(self._issues("open"), None)
-        if found is None:
-            if not bad:
-                return "nothing to do"
-            last = next(self._issues("closed"), None)
-            if last is not None and last.get("title") == title:
-                return "left closed, as somebody has closed it"
-            self._call("POST", "/issues", {"title": title, "body": body, "labels": [LABEL]})
-            return "opened"
-        issue = f"/issues/{found['number']}"
-        if found.get("title") != title:
-            self._call("POST", f"{issue}/comments", {"body": body if not bad else title})
-        if not bad:
-            self._call("PATCH", issue, {"state": "closed", "state_reason": "completed", "title": title})
-            return "closed"
-        self._call("PATCH", issue, {"title": title, "body": body})
-        return "updated"
+        latest = self._latest("open")
+        if latest is None:
+            return self._opened(title, body) if failing else "nothing to do"
+        number = str(latest["number"])
+        if latest["title"] != title:
+            self._gh("issue", "comment", number, "--body-file=-", text=title if failing else body)
+        if failing:
+            self._gh("issue", "edit", number, f"--title={title}", "--body-file=-", text=body)
+            return "updated"
+        self._gh("issue", "edit", number, f"--title={title}")
+        self._gh("issue", "close", number, "--reason=completed")
+        return "closed"
 
-    def _issues(self, state: str) -> Iterator[dict[str, Any]]:
-        """Those with our label, the last changed first; GitHub lists pull requests among them. Raises IssueError."""
-        for page in range(1, PAGES + 1):
-            asked = {"state": state, "labels": LABEL, "sort": "updated", "per_page": PAGE, "page": page}
-            answer = self._call("GET", f"/issues?{urllib.parse.urlencode(asked)}")
-            if not isinstance(answer, list) or not all(_is_numbered(one) for one in answer):
-                raise IssueError(f"GET /issues of {self.name}: the answer is no list of issues")
-            yield from (one for one in answer if "pull_request" not in one)
-            if len(answer) < PAGE:
-                return
+    def _opened(self, title: str, body: str) -> Action:
+        closed = self._latest("closed")
+        if closed is not None and closed["title"] == title:
+            return "left closed, because somebody has closed it"
+        self._gh("label", "create", LABEL, "--force", "--color=b60205", "--description=State of the export nights")
+        self._gh("issue", "create", f"--title={title}", "--body-file=-", f"--label={LABEL}", text=body)
+        return "opened"
 
-    def _call(self, method: str, path: str, data: dict[str, Any] | None = None) -> Any:
-        request = urllib.request.Request(
-            f"{self.api.rstrip('/')}/repos/{self.name}{path}",
-            method=method,
-            data=None if data is None else json.dumps(data).encode(),
-            headers={
-                "Accept": "application/vnd.github+json",
-                "Authorization": f"Bearer {self.token}",
-                "Content-Type": "application/json",
-                "X-GitHub-Api-Version": "2022-11-28",
-            },
+    def _latest(self, state: str) -> dict[str, Any] | None:
+        """Return number and title of the newest issue; ``gh`` leaves out pull requests."""
+        fields = ("--limit=1", "--json=number,title")
+        output = self._gh(
+            "issue", "list", f"--label={LABEL}", f"--state={state}", "--search=sort:created-desc", *fields
         )
-        asked = f"{method} {path.partition('?')[0]} of {self.name}"
+        found: list[dict[str, Any]] = json.loads(output)
+        return found[0] if found else None
+
+    def _gh(self, *arguments: str, text: str = "") -> str:
+        """Run ``gh`` with ``text`` as its input, and return its output."""
+        command = ["gh", *arguments, f"--repo={self.repository}"]
+        tokens = dict.fromkeys(("GH_TOKEN", "GH_ENTERPRISE_TOKEN"), self.token)
+        called = f"`gh {' '.join(arguments[:2])}` in {self.repository}"
         try:
-            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            told = error.read(2_000).decode("utf-8", "replace")
-            raise IssueError(f"{asked}: {error.code} {error.reason}: {truncate.line(told, 300)}") from None
-        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-            raise IssueError(f"{asked}: {error}") from None
-
-
-def _is_numbered(one: Any) -> bool:
-    return isinstance(one, dict) and type(one.get("number")) is int
+            done = subprocess.run(
+                command,
+                input=text,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=SECONDS,
+                check=False,
+                env={**os.environ, **tokens},
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise IssueError(f"{called}: {error}", "Install the GitHub CLI, `gh`.") from None
+        if done.returncode:
+            raise IssueError(f"{called} failed: {truncate.line(done.stderr, 300)}")
+        return done.stdout

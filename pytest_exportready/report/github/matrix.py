@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from pytest_exportready.report.typed_json import built
 T = TypeVar("T")
 
 LEG_LIMIT = 256
-"""A matrix of GitHub Actions has no more jobs."""
+"""The most jobs that a matrix of GitHub Actions may have."""
 
 
 class PlanError(ExplainedError):
@@ -26,17 +27,16 @@ class PlanError(ExplainedError):
 
 @dataclass(frozen=True)
 class Runner:
-    """A kind of machine: ``labels`` choose it, ``gpu`` names its model ("cpu" for none), ``gpus`` how many are used.
+    """A kind of machine."""
 
-    cuda: which builds of torch it runs, as in download.pytorch.org/whl/``cu130``. memory_gib: free on each GPU at the
-    least, else the machine is not fit to judge.
-    """
+    labels: tuple[str, ...]  # of GitHub Actions, which choose it
+    gpu: str  # the model, "cpu" for none
+    gpus: int  # how many are used
+    cuda: str  # the build of torch, as in download.pytorch.org/whl/cu130
+    memory_gib: float = 0.0  # that must be free on each GPU
 
-    labels: tuple[str, ...]
-    gpu: str
-    gpus: int
-    cuda: str
-    memory_gib: float = 0.0
+    def __post_init__(self) -> None:
+        _check_machine(self)
 
     @property
     def name(self) -> str:
@@ -45,51 +45,61 @@ class Runner:
 
 @dataclass(frozen=True)
 class Leg:
-    """One job. channel: which torch it is of the night's (``stable``, ``nightly`` ...); torch: its exact version.
+    """One job of a night."""
 
-    times: the JUnit file of the history that weighs the shards; empty for none.
-    """
-
-    channel: str
-    torch: str
+    channel: str  # which torch of the night: stable, nightly ...
+    torch: str  # its exact version
     index: str
     runner: str
     labels: tuple[str, ...]
     gpus: int
     memory_gib: float
     shard: str
-    times: str = ""
+    times: str = ""  # the JUnit file of the history that the shards are balanced with
+
+    def __post_init__(self) -> None:
+        _check_machine(self)
+        Shard.parse(self.shard)
 
     @property
     def name(self) -> str:
-        """Unique in its night: also the name of the artifact that the job leaves."""
+        """The name of the job and of its artifact, unique in its night."""
         return f"{self.channel}-{self.runner}-{self.shard.replace('/', 'of')}"
 
 
 @dataclass(frozen=True)
 class Channel:
-    """A torch to run with: its exact version, and the index it comes from (``{cuda}`` stands for the build)."""
+    """A torch to run with."""
 
     name: str
-    torch: str
-    index: str
+    torch: str  # its exact version
+    index: str  # where it comes from; {cuda} stands for the build
 
 
 def read_runners(path: Path) -> list[Runner]:
-    """Raises PlanError for what is not a list of runners."""
+    """Read a JSON list of runners.
+
+    Raises:
+        PlanError: The file is not such a list.
+    """
     data = _json(path)
     if not isinstance(data, list) or not data:
-        raise PlanError(f"{path}: accepted is a list of runners, as [{{{_keys(Runner)}}}]")
-    runners = [_built(Runner, entry, f"{path}: runner {number}") for number, entry in enumerate(data, 1)]
-    names = [runner.name for runner in runners]
-    for name in names:
-        if names.count(name) > 1:
-            raise PlanError(f"{path}: two runners are {name}", "give them different gpu names or counts")
+        raise PlanError(
+            f"{path} is not a list of runners",
+            'Write [{"labels": ["..."], "gpu": "H100", "gpus": 1, "cuda": "cu130"}].',
+        )
+    runners = [_entry(Runner, entry, f"{path}: runner {number}") for number, entry in enumerate(data, 1)]
+    for name in _repeated(runner.name for runner in runners):
+        raise PlanError(f"{path}: two runners have the name {name}", "Change the gpu or gpus of one of them.")
     return runners
 
 
 def planned(runners: Sequence[Runner], channels: Sequence[Channel], shards: int) -> list[Leg]:
-    """Every channel on every runner in so many shards. Raises PlanError when that is more than a matrix can hold."""
+    """Return a leg for every channel on every runner in every shard.
+
+    Raises:
+        PlanError: There are more than a matrix may have.
+    """
     legs = [
         Leg(
             channel.name,
@@ -106,28 +116,33 @@ def planned(runners: Sequence[Runner], channels: Sequence[Channel], shards: int)
         for number in range(1, shards + 1)
     ]
     if len(legs) > LEG_LIMIT:
-        raise PlanError(f"{len(legs)} legs, and a matrix holds {LEG_LIMIT}", "fewer shards, runners or channels")
+        problem = f"the plan has {len(legs)} legs, and a matrix may have {LEG_LIMIT}"
+        raise PlanError(problem, "Use fewer shards, runners or channels.")
     return legs
 
 
 def matrix(legs: Iterable[Leg]) -> str:
-    """The legs as one line of JSON for ``strategy.matrix``."""
+    """Return the legs as one line of JSON for ``strategy.matrix``."""
     return json.dumps({"include": [{"name": leg.name, **asdict(leg)} for leg in legs]}, separators=(",", ":"))
 
 
 def read_plan(path: Path) -> list[Leg]:
-    """The legs that ``matrix`` wrote. Raises PlanError."""
+    """Read the legs that ``matrix`` wrote.
+
+    Raises:
+        PlanError: The file is not a plan.
+    """
     data = _json(path)
     entries = data.get("include") if isinstance(data, dict) else None
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise PlanError(f"{path}: is no plan", "write it with exportready plan")
+        raise PlanError(f"{path} is not a plan", "Write it with `exportready plan`.")
     without_names = [{key: value for key, value in entry.items() if key != "name"} for entry in entries]
-    legs = [_built(Leg, entry, f"{path}: leg {number}") for number, entry in enumerate(without_names, 1)]
+    legs = [_entry(Leg, entry, f"{path}: leg {number}") for number, entry in enumerate(without_names, 1)]
     for leg in legs:
         if not re.fullmatch(r"[A-Za-z0-9._-]+", leg.name) or leg.name.startswith("."):
             raise PlanError(f"{path}: {leg.name!r} cannot be the name of a folder")
-    if len({leg.name for leg in legs}) < len(legs):
-        raise PlanError(f"{path}: two legs have the same name, and would leave their results in one place")
+    for name in _repeated(leg.name for leg in legs):
+        raise PlanError(f"{path}: two legs have the name {name}, which is also the folder of their results")
     return legs
 
 
@@ -135,27 +150,29 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise PlanError(f"{path}: cannot be read: {error}") from None
+        raise PlanError(f"{path} cannot be read: {error}") from None
 
 
-def _built(cls: type[T], entry: Any, where: str) -> T:
-    """An instance without negative numbers and, but for ``times``, without empty values."""
+def _entry(cls: type[T], entry: Any, place: str) -> T:
     try:
-        made = built(cls, entry)
-        if isinstance(made, Leg):
-            Shard.parse(made.shard)
+        return built(cls, entry)
     except ValueError as error:
-        raise PlanError(f"{where}: {error}") from None
-    for name, given in vars(made).items():
-        if isinstance(given, (int, float)) and not 0 <= given < inf:
-            raise PlanError(f"{where}: {name}: accepted is a number, 0 at the least")
-        if given in ("", ()) and name != "times":
-            raise PlanError(f"{where}: {name}: is empty")
-    return made
+        raise PlanError(f"{place}: {error}") from None
 
 
-def _keys(cls: Any) -> str:
-    return ", ".join(field.name for field in fields(cls))
+def _check_machine(made: Runner | Leg) -> None:
+    """Raise ValueError unless every value is one that a machine can have."""
+    if not made.labels:
+        raise ValueError("labels is empty")
+    for name, value in vars(made).items():
+        if value == "" and name != "times":
+            raise ValueError(f"{name} is empty")
+        if isinstance(value, (int, float)) and not 0 <= value < inf:
+            raise ValueError(f"{name} is {value}, which is not a number from 0")
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def _word(text: str) -> str:

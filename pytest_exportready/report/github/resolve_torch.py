@@ -1,4 +1,4 @@
-"""Resolve a requirement once, so that every leg of a night gets the same wheel."""
+"""Resolve a requirement once, so that every leg of a night has the same wheel."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ SECONDS = 300
 
 
 class WheelError(Exception):
-    """No wheel could be chosen; the message says what was asked for and what pip answered."""
+    """No wheel is available; the message names the requirement and what pip printed."""
 
 
 def resolve(requirement: str, index: str, *, pre: bool = False) -> str:
-    """Return the version of the wheel that pip would install here for ``requirement`` from ``index`` alone.
+    """Return the version of the wheel that pip would install here for ``requirement`` from ``index`` only.
 
-    pre: pre-releases count, as nightly builds are. Raises WheelError when there is none or the index is out of reach.
+    Args:
+        pre: Include pre-releases, such as nightly builds.
+
+    Raises:
+        WheelError: There is none, or the index cannot be reached.
     """
     command = [sys.executable, "-m", "pip", "install", "--isolated", "--dry-run", "--ignore-installed", "--no-deps"]
     command += ["--quiet", "--disable-pip-version-check", "--report", "-", "--only-binary", ":all:"]
@@ -24,9 +28,9 @@ def resolve(requirement: str, index: str, *, pre: bool = False) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise WheelError(f"{requirement} from {index}: pip gave no answer in {SECONDS} s") from None
+        raise WheelError(f"{requirement} from {index}: pip did not finish in {SECONDS} s") from None
     if done.returncode:
-        told = [line.strip() for line in done.stderr.splitlines() if line.startswith("ERROR:")]
-        raise WheelError(f"{requirement} from {index}: {' '.join(told) or done.stderr.strip()[-300:]}")
+        errors = [line.strip() for line in done.stderr.splitlines() if line.startswith("ERROR:")]
+        raise WheelError(f"{requirement} from {index}: {' '.join(errors) or done.stderr.strip()[-300:]}")
     chosen = json.loads(done.stdout)["install"][0]
     return str(chosen["metadata"]["version"])

@@ -1,16 +1,16 @@
-"""The job summary: the verdict first, then causes and cases, cut by us before GitHub drops it whole."""
+"""The job summary: verdict, causes and cases, within the limit of GitHub."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pytest_exportready.case.wording import and_more
-from pytest_exportready.report.cause import Cause, causes
-from pytest_exportready.report.github.markdown import code, fitted
+from pytest_exportready.report.cause import FailureCause, causes
+from pytest_exportready.report.markdown import code, fitted
 from pytest_exportready.report.run import Run, TestResult
 
 LIMIT = 900_000
-"""Bytes. GitHub drops a step's summary of more than 1 MiB."""
+"""Bytes. GitHub drops the summary of a step with more than 1 MiB."""
 
 CAUSES = 20
 CASES = 50
@@ -18,8 +18,8 @@ MODELS = 3
 
 
 def summary(run: Run) -> str:
-    """What the run came to, as Markdown."""
-    return fitted(list(_parts(run)), LIMIT, "_The rest did not fit: see the report among the artifacts._")
+    """Return the summary of a run as Markdown."""
+    return fitted(list(_parts(run)), LIMIT, "_The rest does not fit. See the report in the artifacts._")
 
 
 def _parts(run: Run) -> Iterator[str]:
@@ -36,8 +36,8 @@ def _parts(run: Run) -> Iterator[str]:
         yield "\n".join(_cases(run, bad))
 
 
-def _causes(hit: list[tuple[Cause, tuple[TestResult, ...]]]) -> Iterator[str]:
-    yield "| cause | cases | hits |\n|---|---|---|"
+def _causes(hit: list[tuple[FailureCause, tuple[TestResult, ...]]]) -> Iterator[str]:
+    yield "| cause | cases | affects |\n|---|---|---|"
     for cause, results in hit[:CAUSES]:
         models = and_more([code(result.label, 60) for result in results[:MODELS]], len(results))
         yield f"| {code(str(cause))} | {len(results):,} | {models} |"
@@ -46,14 +46,14 @@ def _causes(hit: list[tuple[Cause, tuple[TestResult, ...]]]) -> Iterator[str]:
 
 
 def _cases(run: Run, bad: list[TestResult]) -> Iterator[str]:
-    yield "| case | went wrong at | why | fix |\n|---|---|---|---|"
+    yield "| case | failed stage | problem | fix |\n|---|---|---|---|"
     for result in bad[:CASES]:
         errors = result.readiness.errors if result.readiness else ()
-        told = (
-            f"{errors[0].place}: [{errors[0].code} {errors[0].name}] {errors[0].problem}" if errors else result.message
-        )
-        fix = errors[0].fix if errors else ""
+        problem, fix = result.message, ""
+        if errors:
+            problem = f"{errors[0].place}: [{errors[0].code} {errors[0].name}] {errors[0].problem}"
+            fix = errors[0].fix
         where = result.stage or result.outcome
-        yield f"| {code(run.labels[result.nodeid], 100)} | {where} | {code(told)} | {code(fix)} |"
+        yield f"| {code(run.labels[result.nodeid], 100)} | {where} | {code(problem)} | {code(fix)} |"
     if len(bad) > CASES:
         yield f"\n{len(bad) - CASES:,} more cases are in the report."

@@ -1,1 +1,1 @@
-"""Nights compared: what is new, what changed its cause, what is slower, and who moved. Never needs torch."""
+"""Compare nights: new failures, changed causes, slowdowns, and what they are due to. Does not import torch."""

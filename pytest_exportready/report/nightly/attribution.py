@@ -1,4 +1,4 @@
-"""Whose a new failure is: torch's, yours, or that of what is around both."""
+"""Attribute a new failure to torch, to your repository, or to the environment of both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_exportready.report.cause import Cause
+from pytest_exportready.report.cause import FailureCause
 from pytest_exportready.report.nightly.environment_diff import Kind, Moved, moved
 from pytest_exportready.report.nightly.observation import Observation
 
@@ -16,24 +16,24 @@ _Changes = Mapping[Kind, tuple[Moved, ...]]
 
 @dataclass(frozen=True)
 class Arm:
-    """The same case under another torch. environment: the properties of its run. seen: None where it has no result."""
+    """The same case under another torch."""
 
-    environment: Mapping[str, str]
-    seen: Observation | None
+    environment: Mapping[str, str]  # the properties of its run
+    seen: Observation | None  # None where it has no result
 
     @property
     def torch(self) -> str:
         return self.environment.get("torch", "another torch")
 
     def controls(self, tonight: Mapping[str, str]) -> bool:
-        """Whether it says something: it has a verdict, on tonight's commit, under a torch that is not tonight's."""
+        """Whether it can serve as control: a verdict on the same commit as tonight, under another torch."""
         commit, other = self.environment.get("commit"), tonight.get("commit")
         same_commit = commit == other or not (commit and other)
         same_torch = self.environment.get("torch") == tonight.get("torch")
         return self.seen is not None and self.seen.judged and same_commit and not same_torch
 
-    def fails(self, causes: Sequence[Cause]) -> bool | None:
-        """Whether it fails at a stage of ``causes``, which another torch may word otherwise; None: at another."""
+    def fails(self, causes: Sequence[FailureCause]) -> bool | None:
+        """Return whether it fails at a stage of ``causes``, with any message; None if it fails at another stage."""
         if self.seen is None or not self.seen.failing:
             return False
         stages = {cause.stage for cause in causes}
@@ -42,22 +42,28 @@ class Arm:
 
 @dataclass(frozen=True)
 class Attribution:
-    """whose: see Whose. because: in a few words. moved: what of that kind moved."""
+    """What a failure is due to."""
 
     whose: Whose
-    because: str
-    moved: tuple[Moved, ...] = ()
+    because: str  # in a few words
+    moved: tuple[Moved, ...] = ()  # the changes of that kind
 
 
 def attribute(
-    causes: Sequence[Cause], was: Mapping[str, str] | None, now: Mapping[str, str], arms: Iterable[Arm | None] = ()
+    causes: Sequence[FailureCause],
+    was: Mapping[str, str] | None,
+    now: Mapping[str, str],
+    arms: Iterable[Arm | None] = (),
 ) -> Attribution:
-    """Whose ``causes`` are. was, now: properties of the night before and of tonight; ``was`` is None for a case that
-    was never seen before. arms: tonight's commit under the last good nightly, then under a release; the first that has
-    a verdict counts.
+    """Return what ``causes`` are due to.
 
-    Fails tonight only: torch. Fails there too: yours. Neither of them moved: environment.
-    Where torch and the commit both moved and no arm ran: undecided.
+    Fails tonight only: torch. Fails there too: yours. Neither of them changed: environment. Torch and the commit both
+    changed and no arm ran: undecided.
+
+    Args:
+        was: Properties of the previous night; None for a case that had no verdict before.
+        now: Properties of tonight.
+        arms: Tonight's commit under the last good nightly, then under a release. The first with a verdict counts.
     """
     changes = moved(was, now) if was is not None else ()
     of: _Changes = {
@@ -71,15 +77,15 @@ def attribute(
 
 
 def _by_arm(fails: bool, torch: str, is_new: bool, of: _Changes, commit_known: bool) -> Attribution:
-    told = f"the same commit {'fails' if fails else 'passes'} on {torch}{' too' if fails else ''}"
+    evidence = f"the same commit also fails on {torch}" if fails else f"the same commit passes on {torch}"
     yours = of["yours"] or is_new or not commit_known
     if not fails and (of["torch"] or is_new):
-        return Attribution("torch", told, of["torch"])
+        return Attribution("torch", evidence, of["torch"])
     if yours:
-        return Attribution("yours", told if fails else f"{told}, and torch did not move", of["yours"])
+        return Attribution("yours", evidence if fails else f"{evidence}, and torch did not change", of["yours"])
     if fails and of["torch"] and not of["environment"]:
-        return Attribution("torch", f"{told}, and nothing but torch moved", of["torch"])
-    return Attribution("environment", f"{told}, and your commit did not move", of["environment"])
+        return Attribution("torch", f"{evidence}, and only torch changed", of["torch"])
+    return Attribution("environment", f"{evidence}, and your commit did not change", of["environment"])
 
 
 def _by_what_moved(is_new: bool, of: _Changes) -> Attribution:
@@ -88,8 +94,8 @@ def _by_what_moved(is_new: bool, of: _Changes) -> Attribution:
     kinds = [kind for kind, changes in of.items() if changes]
     if len(kinds) > 1:
         everything = tuple(one for changes in of.values() for one in changes)
-        return Attribution("undecided", f"{' and '.join(kinds)} moved, and no other torch was run", everything)
+        return Attribution("undecided", f"{' and '.join(kinds)} changed, and no other torch was run", everything)
     if not kinds:
-        return Attribution("environment", "nothing that is recorded moved")
+        return Attribution("environment", "no recorded property changed")
     names: dict[Kind, str] = {"torch": "torch", "yours": "your commit", "environment": "the environment"}
-    return Attribution(kinds[0], f"nothing but {names[kinds[0]]} moved", of[kinds[0]])
+    return Attribution(kinds[0], f"only {names[kinds[0]]} changed", of[kinds[0]])

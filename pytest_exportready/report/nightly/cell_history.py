@@ -1,4 +1,4 @@
-"""Past: what one cell came to in the nights before, and what follows from it."""
+"""The verdicts of one cell in the nights before, and what follows from them."""
 
 from __future__ import annotations
 
@@ -6,28 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pytest_exportready.report.cause import Cause
+from pytest_exportready.report.cause import FailureCause
 from pytest_exportready.report.nightly.night import Night
 from pytest_exportready.report.nightly.observation import Observation
 
 EPISODES = 2
-"""Failures that went away by themselves, after which the same one is called flaky."""
+"""How often a failure must disappear without a change before the next one is called flaky."""
 
 STREAK = 3
-"""Nights running that a flaky case fails before it is called failing."""
+"""Consecutive nights that a flaky case fails before it is called failing."""
 
 RECENT, OFTEN = 7, 3
-"""A flaky case comes back into view when it was not clean in so many of the recent nights."""
+"""A flaky case is listed first if it was not clean in OFTEN of the RECENT nights."""
 
 
 @dataclass(frozen=True)
 class Past:
-    """nights: the oldest first; without those that say nothing about the cell, as its leg or its file was lost.
-    seen: what it came to in each; None where it was not among the cases.
-    """
+    """The nights that say something about a cell, and what was observed in them."""
 
-    nights: Sequence[Night]
-    seen: Sequence[Observation | None]
+    nights: Sequence[Night]  # the oldest first, without those whose leg or file was lost
+    seen: Sequence[Observation | None]  # None where it was not among the cases
 
     @cached_property
     def judged(self) -> list[tuple[Night, Observation]]:
@@ -47,25 +45,27 @@ class Past:
 
     @cached_property
     def streak(self) -> list[tuple[Night, Observation]]:
-        """The verdicts since which it fails, without one that it passed between; empty where it did not fail."""
+        """The trailing verdicts that all fail; empty if the latest one does not."""
         start = len(self.judged)
         while start and self.judged[start - 1][1].failing:
             start -= 1
         return self.judged[start:]
 
     def gone(self, now: Observation) -> tuple[str, ...]:
-        """Stages and checks that ran in the latest verdict, or in the latest that it passed, and did not ``now``."""
+        """Return stages and checks of the latest verdict, or of the latest pass, that did not run ``now``."""
         passed = next((seen for _, seen in reversed(self.judged) if seen.outcome == "passed"), None)
         ran = [seen.covered for seen in (self.last, passed) if seen is not None]
         return tuple(sorted(frozenset().union(*ran) - now.covered))
 
     @property
-    def streak_causes(self) -> set[Cause]:
+    def streak_causes(self) -> set[FailureCause]:
         return {cause for _, seen in self.streak for cause in seen.causes}
 
-    def episodes(self, causes: Sequence[Cause]) -> int:
-        """How often it failed for one of ``causes`` for less than STREAK nights and then passed; any cause counts
-        where none is given. A night in which it did both is one, whatever the cause, which is not known then.
+    def episodes(self, causes: Sequence[FailureCause]) -> int:
+        """Return how often it failed for less than STREAK nights and then passed.
+
+        Only failures for one of ``causes`` count, or all if none is given. A night in which it failed and passed always
+        counts, because its cause is not recorded.
         """
         count, failing = 0, list[Observation]()
         for _, seen in self.judged:
@@ -78,10 +78,10 @@ class Past:
         return count
 
     def often(self, tonight_clean: bool) -> bool:
-        """Whether it was not clean in OFTEN of the RECENT nights, tonight included."""
+        """Return whether it was not clean in OFTEN of the RECENT nights, including tonight."""
         recent = [seen.outcome == "passed" for _, seen in self.judged[-RECENT + 1 :]]
         return [*recent, tonight_clean].count(False) >= OFTEN
 
 
-def _shares(failing: Sequence[Observation], causes: Sequence[Cause]) -> bool:
+def _shares(failing: Sequence[Observation], causes: Sequence[FailureCause]) -> bool:
     return not causes or any(cause in causes for seen in failing for cause in seen.causes)

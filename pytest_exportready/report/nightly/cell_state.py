@@ -1,4 +1,4 @@
-"""State: what one cell came to tonight, seen from the nights before."""
+"""The state of one cell tonight, compared with the nights before."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
 
-from pytest_exportready.report.cause import Cause
+from pytest_exportready.report.cause import FailureCause
 from pytest_exportready.report.nightly.attribution import Attribution
 from pytest_exportready.report.nightly.cell_history import EPISODES, STREAK, Past
 from pytest_exportready.report.nightly.expected import Expectation
 from pytest_exportready.report.nightly.observation import Cell, Observation
 from pytest_exportready.report.nightly.slowdowns import Slower
 
-State = Literal["new", "changed", "lost", "unjudged", "still", "flaky", "slower", "expected", "fixed", "watch", "same"]
+CellState = Literal[
+    "new", "changed", "lost", "unjudged", "still", "flaky", "slower", "expected", "fixed", "watch", "same"
+]
 
-WORST_FIRST: tuple[State, ...] = (
+_WORDS: dict[CellState, str] = {
+    "new": "new failure",
+    "changed": "fails for another cause",
+    "unjudged": "inconclusive",
+    "still": "still failing",
+}
+
+WORST_FIRST: tuple[CellState, ...] = (
     "new",
     "changed",
     "lost",
@@ -33,33 +42,42 @@ WORST_FIRST: tuple[State, ...] = (
 
 @dataclass(frozen=True)
 class Change:
-    """What a cell came to.
-
-    state: see State. now: tonight's observation, was: the latest verdict before; None where there is none.
-    since: date of the first night of a failure, or of the last one with a verdict where there is none tonight.
-    causes: those that are new for ``new`` and ``changed``, else all of tonight's. note: why it is called so.
-    fresh: so since tonight. steady: flaky so often that it comes back into view. gone: what no longer runs.
-    exact: facts that changed, as (fact, was, now). expired: it was expected, and counts again.
-    """
+    """The state of a cell, and what it follows from."""
 
     cell: Cell
-    state: State
-    now: Observation | None
-    was: Observation | None
-    since: str = ""
-    causes: tuple[Cause, ...] = ()
-    note: str = ""
-    fresh: bool = False
-    steady: bool = False
-    gone: tuple[str, ...] = ()
+    state: CellState
+    now: Observation | None  # tonight
+    was: Observation | None  # the latest verdict before
+    since: str = ""  # date of the first night of a failure, or of the last verdict if there is none tonight
+    causes: tuple[FailureCause, ...] = ()  # the new ones of ``new`` and ``changed``, otherwise all of tonight
+    note: str = ""  # why it has this state
+    fresh: bool = False  # it has this state since tonight
+    steady: bool = False  # flaky so often that it is listed first
+    gone: tuple[str, ...] = ()  # stages and checks that no longer run
     slower: tuple[Slower, ...] = ()
-    exact: tuple[tuple[str, int, int], ...] = ()
+    exact: tuple[tuple[str, int, int], ...] = ()  # facts that changed, as (fact, was, now)
     attribution: Attribution | None = None
-    expired: bool = False
+    expired: bool = False  # it was expected, and counts again
+
+    @property
+    def summary(self) -> str:
+        """State and reason in one line; empty for a cell that did not change."""
+        if self.state == "same":
+            return ""
+        since = f" since {self.since}" if self.since else ""
+        attribution = f"{self.attribution.whose}: {self.attribution.because}" if self.attribution else ""
+        times = "; ".join(f"{one.stage} {one.was:.2f} s -> {one.now:.2f} s" for one in self.slower)
+        causes = "; ".join(map(str, self.causes[:3])) if self.state in ("new", "changed", "still") else ""
+        parts = [f"{_WORDS.get(self.state, self.state)}{since}", self.note, causes, times, attribution]
+        return ": ".join(part for part in parts if part)
 
 
 def changed(cell: Cell, past: Past, now: Observation | None, expected: Sequence[Expectation], today: date) -> Change:
-    """The state of ``cell``, without timing and without attribution. expected: the entries that name this cell."""
+    """Return the state of ``cell``, without timing and attribution.
+
+    Args:
+        expected: The entries that match this cell.
+    """
     change = Change(cell, "same", now, past.last)
     if now is None or now.outcome in ("missing", "skipped"):
         return _not_run(change, past)
@@ -67,8 +85,8 @@ def changed(cell: Cell, past: Past, now: Observation | None, expected: Sequence[
         return replace(change, state="unjudged", causes=now.causes, note=now.message, fresh=True)
     if now.outcome == "xfailed":
         was_green = past.last is not None and past.last.outcome in ("passed", "flaky")
-        note = f"expected to fail by its mark: {now.message}"
-        state: State = "lost" if was_green else "expected"
+        note = f"marked as expected to fail: {now.message}"
+        state: CellState = "lost" if was_green else "expected"
         return replace(change, state=state, note=note, fresh=was_green, causes=now.causes)
     if now.outcome == "flaky":
         return replace(change, state="flaky", causes=now.causes, note=_retried(now), steady=past.often(False))
@@ -84,9 +102,9 @@ def _not_run(change: Change, past: Past) -> Change:
     before = past.seen[-1]
     fresh = before is not None and before.outcome != "skipped"
     now = change.now
-    note = (
-        f"skipped: {now.message}" if now and now.outcome == "skipped" else (now.message if now else "not in the files")
-    )
+    note = now.message if now else "not in the JUnit files"
+    if now and now.outcome == "skipped":
+        note = f"skipped: {note}"
     return replace(change, state="lost", since=past.last_night.date, note=note, fresh=fresh)
 
 
@@ -105,7 +123,7 @@ def _failed(change: Change, now: Observation, past: Past, expected: Sequence[Exp
         note = f"failed and passed {past.episodes(left)} times before"
         return replace(change, state="flaky", causes=left, note=note, steady=past.often(False))
     if not past.streak:
-        return replace(change, state="new", causes=left, fresh=True, note="" if past.last else "never seen before")
+        return replace(change, state="new", causes=left, fresh=True, note="" if past.last else "first run of this case")
     unknown = tuple(cause for cause in left if cause not in past.streak_causes)
     since = past.streak[0][0].date
     if unknown:
@@ -121,7 +139,7 @@ def _passed(change: Change, now: Observation, past: Past) -> Change:
     if gone:
         return replace(change, state="lost", gone=gone, fresh=True, note=f"no longer runs: {', '.join(gone)}")
     if was.failing and past.episodes(was.causes) + 1 >= EPISODES and len(past.streak) < STREAK:
-        return replace(change, state="flaky", note="fails and passes by turns", steady=past.often(True))
+        return replace(change, state="flaky", note="alternates between failing and passing", steady=past.often(True))
     if was.failing:
         ignored = _ignored(now)
         return replace(change, state="fixed", since=past.streak[0][0].date, causes=was.causes, note=ignored)
@@ -132,14 +150,13 @@ def _passed(change: Change, now: Observation, past: Past) -> Change:
 
 
 def _ignored(now: Observation) -> str:
-    """A failure that the user's marker ignores from tonight on is not mended."""
+    """Return the ignored findings: a failure that the marker ignores from tonight on is not fixed."""
     findings = now.result.readiness.findings if now.result.readiness else ()
-    told = [f"{finding.code} is ignored: {finding.ignored}" for finding in findings if finding.ignored]
-    return "; ".join(dict.fromkeys(told))
+    return "; ".join(dict.fromkeys(f"{one.code} is ignored: {one.ignored}" for one in findings if one.ignored))
 
 
 def _retried(now: Observation) -> str:
     times = len(now.result.earlier)
     return (
-        f"passed at attempt {times + 1}: {now.result.earlier[-1]}" if times else "passed and failed in the same night"
+        f"passed in attempt {times + 1}: {now.result.earlier[-1]}" if times else "passed and failed in the same night"
     )

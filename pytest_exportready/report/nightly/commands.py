@@ -1,4 +1,4 @@
-"""What to type: run a failure again under the night's own wheel, bisect what broke it, make tonight the baseline."""
+"""Shell commands: run a failure again with the wheel of the night, bisect, make tonight the baseline."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ _REVISION = re.compile(r"[0-9a-f]{40}")
 
 
 def install(torch: str) -> str:
-    """The command that installs this wheel of torch; empty for one that was built from source."""
+    """Return the command that installs this wheel of torch; empty for a build from source."""
     found = _VERSION.fullmatch(torch)
     if not found or (found["build"] or "").startswith("git"):
         return ""
     nightly, build = "dev" in found["version"], found["build"] or ""
     index = "/".join(part for part in (_INDEX, "nightly" if nightly else "", build) if part)
-    return (
-        f"pip install {'--pre ' if nightly else ''}torch=={torch}{f' --index-url {index}' if nightly or build else ''}"
-    )
+    options = f" --index-url {index}" if nightly or build else ""
+    return f"pip install {'--pre ' if nightly else ''}torch=={torch}{options}"
 
 
 def again(nodeid: str, torch: str) -> str:
-    """The command that runs one case again."""
+    """Return the command that runs one case again."""
     run = f"pytest --export-ready {shlex.quote(nodeid)}"
     return " && ".join(part for part in (install(torch), run) if part)
 
 
 def bisect(whose: Whose, was: Mapping[str, str], now: Mapping[str, str], nodeid: str) -> str:
-    """Commands that find the commit between two nights; empty where there are no two commits to search between.
+    """Return commands that find the commit between two nights; empty without two different commits.
 
-    For torch they are run in a checkout of PyTorch, with the shell variable ``YOURS`` naming the user's own.
+    For torch they run in a checkout of PyTorch, with the shell variable ``YOURS`` set to the user's repository.
     """
     key = {"torch": "torch.git_version", "yours": "commit"}.get(whose, "")
     good, bad = was.get(key, ""), now.get(key, "")
@@ -49,6 +48,6 @@ def bisect(whose: Whose, was: Mapping[str, str], now: Mapping[str, str], nodeid:
 
 
 def rebaseline(last: Path, tonight: Path) -> str:
-    """The command that makes tonight what the next night is compared with."""
+    """Return the command that makes tonight the baseline of the next night."""
     old, new = shlex.quote(str(last)), shlex.quote(str(tonight))
     return f"rm -r {old} && cp -r {new} {old}" if tonight.is_dir() else f"cp {new} {old}"

@@ -1,4 +1,4 @@
-"""Compare tonight with the nights before: what each cell came to, and whose a new failure is."""
+"""Compare tonight with the nights before: the state of each cell, and what a new failure is due to."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pytest_exportready.report.nightly.observation import Cell, Observation
 from pytest_exportready.report.nightly.slowdowns import slower
 
 WINDOW = 14
-"""Nights before tonight that are looked at."""
+"""How many nights before tonight are compared."""
 
 MACHINE = ("gpu", "cpu")
-"""Properties that must be the same for times to be comparable."""
+"""Properties that must be equal for times to be comparable."""
 
 
 def compare(
@@ -32,10 +32,13 @@ def compare(
     history: Sequence[Night] = (),
     expected: Sequence[Expectation] = (),
 ) -> Comparison:
-    """Compare ``tonight`` with ``last`` and the nights of ``history``, which may come in any order and with gaps.
+    """Compare ``tonight`` with ``last`` and the nights of ``history``, in any order and with gaps.
 
-    A ``last`` that began within the hours of tonight is the last good torch on tonight's commit: where there is a
-    history, it tells whose a failure is, and the history tells what is new. stable: the same commit under a release.
+    A ``last`` that began in the hours of tonight is the last good torch on tonight's commit. With a history, it is used
+    for the attribution of failures, and the history decides what is new.
+
+    Args:
+        stable: The same commit under a release.
     """
     *nights, stable, last, tonight = with_legs([*history, stable or Night("", ()), last, tonight])
     control = last if nights and _is_control(last, tonight) else None
@@ -51,7 +54,7 @@ def compare(
         changes=tuple(judge.changes()),
         moved=moves,
         expected=tuple(expected),
-        unread=tuple(told for night in (*nights, stable, last) for told in night.unread),
+        unread=tuple(problem for night in (*nights, stable, last) for problem in night.unread),
     )
 
 
@@ -61,7 +64,7 @@ def _is_control(last: Night, tonight: Night) -> bool:
 
 
 def _before(tonight: Night, history: Sequence[Night], last: Night | None) -> list[Night]:
-    """The nights before tonight, ``last`` once and as the latest of them."""
+    """Return the nights before tonight, with ``last`` once and as the latest."""
     known = last.began if last is not None else None
     nights = [night for night in history if night.runs and (night.began is None or night.began != known)]
     if tonight.began:
@@ -79,7 +82,7 @@ class _Judge:
     expected: Sequence[Expectation]
 
     def changes(self) -> Iterator[Change]:
-        """One for each cell that any night knows, in the order of tonight's."""
+        """Yield one for each cell of any night, in tonight's order."""
         nights = (self.tonight, *reversed(self.before))
         today = self.tonight.began.date() if self.tonight.began else date.today()
         for cell in dict.fromkeys(cell for night in nights for cell in night.cells):
@@ -95,11 +98,11 @@ class _Judge:
 
     def _past(self, cell: Cell) -> Past:
         seen = [(night, night.cells.get(cell)) for night in self.before]
-        telling = [(night, one) for night, one in seen if one is not None or self._tells(night, cell.leg)]
-        return Past([night for night, _ in telling], [one for _, one in telling])
+        known = [(night, one) for night, one in seen if one is not None or self._is_complete(night, cell.leg)]
+        return Past([night for night, _ in known], [one for _, one in known])
 
-    def _tells(self, night: Night, leg: str) -> bool:
-        """Whether a cell that is not in ``night`` was not among its cases, and is not lost with its file."""
+    def _is_complete(self, night: Night, leg: str) -> bool:
+        """Return whether no file of this leg is lost, so that a cell that is not in ``night`` was not a case."""
         return not night.unread and leg in (night.legs or ("",))
 
     def _attributed(self, change: Change, past: Past) -> Change:
@@ -110,7 +113,7 @@ class _Judge:
         return replace(change, attribution=attribute(change.causes, was, now, arms))
 
     def _arm(self, night: Night | None, cell: Cell) -> Arm | None:
-        """The same case in another arm, whose legs may be called otherwise."""
+        """Return the same case in another arm, whose legs may have other names."""
         if night is None or not night.runs:
             return None
         there = [cell] if cell in night.cells else [one for one in night.cells if one.nodeid == cell.nodeid]
@@ -129,11 +132,11 @@ class _Judge:
             slower(stage, [seen.seconds[stage] for seen in comparable if stage in seen.seconds], seconds)
             for stage, seconds in now.seconds.items()
         ]
-        told = tuple(one for one in found if one is not None)
-        if not told:
+        stages = tuple(one for one in found if one is not None)
+        if not stages:
             return change
-        confirmed = any(one.confirmed for one in told)
-        return replace(change, state="slower" if confirmed else "watch", slower=told)
+        confirmed = any(one.confirmed for one in stages)
+        return replace(change, state="slower" if confirmed else "watch", slower=stages)
 
 
 def _machine(environment: Mapping[str, str]) -> tuple[str, ...]:

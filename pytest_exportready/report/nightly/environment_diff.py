@@ -1,4 +1,4 @@
-"""What moved between two nights: torch, the user's repository, or what is around both."""
+"""The properties that changed between two nights: of torch, of the user's repository, or of the environment."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Kind = Literal["torch", "yours", "environment"]
 _HASH = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 _NIGHTLY = re.compile(r"(?P<release>\d[\d.]*)\.(?P<build>dev\d+)(?:\+\w+)?")
 _LABELS = ("exportready.", "shard", "channel")
-"""How properties begin that name a run; they say nothing about what it ran in."""
+"""Prefixes of properties that name a run and do not describe its environment."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """kind: whose it is. name: of the property. was, now: its values; empty where there was none."""
+    """A property that changed."""
 
     kind: Kind
     name: str
-    was: str
+    was: str  # empty where it was not recorded
     now: str
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Moved:
 
 
 def moved(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[Moved, ...]:
-    """Every property that differs, torch and the user's commit first."""
+    """Return every property that differs, torch and the user's commit first."""
     return tuple(sorted(_moved(was, now), key=lambda one: ("torch", "yours", "environment").index(one.kind)))
 
 
@@ -51,5 +51,5 @@ def _kind(name: str) -> Kind:
 
 
 def short(value: str) -> str:
-    """``value`` with hashes cut to their first ten digits."""
+    """Return ``value`` with hashes cut to their first ten digits."""
     return _HASH.sub(r"\1", value)

@@ -1,4 +1,4 @@
-"""The legs of a matrix: which runs of a night are the same cases in another configuration."""
+"""The legs of a matrix: runs of the same cases in different configurations."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from pytest_exportready.report.run import Run
 
 
 def with_legs(nights: Iterable[Night]) -> list[Night]:
-    """``nights`` with the leg of every run: the label that it carries, or else what tells it from the other runs of its
-    night that hold the same cases. Where nothing does, nights have no legs.
+    """Return ``nights`` with the leg of every run.
+
+    A leg is the label of a run, or the properties that distinguish it from other runs of the same cases in its night.
+    Without such properties, nights have no legs.
     """
     nights = list(nights)
-    telling = [key for key in _TELLING if any(_tells(key, night) for night in nights)]
-    return [replace(night, legs=tuple(_name(run, telling) for run in night.runs)) for night in nights]
+    keys = [key for key in _DISTINGUISHING if any(_distinguishes(key, night) for night in nights)]
+    return [replace(night, legs=tuple(_name(run, keys) for run in night.runs)) for night in nights]
 
 
-def _name(run: Run, telling: Iterable[str]) -> str:
+def _name(run: Run, keys: Iterable[str]) -> str:
     label = run.properties.get(LEG, "")
-    return label or ", ".join(filter(None, (_value(key, run) for key in telling)))
+    return label or ", ".join(filter(None, (_value(key, run) for key in keys)))
 
 
-def _tells(key: str, night: Night) -> bool:
-    """Whether two runs of ``night`` hold the same case under different values of ``key``."""
+def _distinguishes(key: str, night: Night) -> bool:
+    """Return whether two runs of ``night`` have the same case with different values of ``key``."""
     seen: dict[str, str] = {}
     for run in night.runs:
         if LEG in run.properties:
@@ -37,20 +39,20 @@ def _tells(key: str, night: Night) -> bool:
 
 
 def _value(key: str, run: Run) -> str:
-    return _TELLING[key](run.properties.get(key, ""))
+    return _DISTINGUISHING[key](run.properties.get(key, ""))
 
 
 def channel(torch: str) -> str:
-    """``nightly``, or the release as in ``2.15``: what a night's torch is called the night after, too."""
+    """Return ``nightly``, or the release such as ``2.15``: the same for the torch of the next night."""
     if "dev" in torch:
         return "nightly"
     release = re.match(r"\d+\.\d+", torch)
     return release[0] if release else ""
 
 
-_TELLING: Mapping[str, Callable[[str], str]] = {
+_DISTINGUISHING: Mapping[str, Callable[[str], str]] = {
     "gpu": str,
     "torch": lambda version: f"torch {channel(version)}",
     "python": lambda version: f"Python {'.'.join(version.split('.')[:2])}",
 }
-"""Properties that make a leg, and how a leg is called by them."""
+"""Properties that make a leg, and the part of its name that each gives."""

@@ -1,4 +1,4 @@
-"""Night: the JUnit files of one night as cells; a history: nights in the order in which they were."""
+"""Read the JUnit files of a night, and a history of nights."""
 
 from __future__ import annotations
 
@@ -16,29 +16,26 @@ from pytest_exportready.report.run import Run
 
 LEG = "exportready.leg"
 COMPARED = "exportready.compared"
-"""The property of a JUnit file that is itself a comparison, and no night."""
+"""The property of a JUnit file that is itself a comparison."""
 
 ONE_NIGHT = timedelta(hours=12)
-"""What begins within these hours of the first file belongs to its night."""
+"""Files that begin within these hours of the first one belong to its night."""
 
 _LATEST = datetime.max.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
 class Night:
-    """name: of its file or folder. runs: one a JUnit file. unread: what could not be read, and why.
+    """The runs of one night."""
 
-    legs: of a matrix, one for each run; empty where nights have none.
-    """
-
-    name: str
-    runs: tuple[Run, ...]
-    unread: tuple[str, ...] = ()
-    legs: tuple[str, ...] = ()
+    name: str  # of its file or folder
+    runs: tuple[Run, ...]  # one for each JUnit file
+    unread: tuple[str, ...] = ()  # the files that could not be read, and why
+    legs: tuple[str, ...] = ()  # of a matrix, one for each run; empty where nights have none
 
     @cached_property
     def began(self) -> datetime | None:
-        """When its first run began; None where no file tells."""
+        """When its first run began; None if no file records it."""
         return min(filter(None, map(_began, self.runs)), default=None)
 
     @property
@@ -46,7 +43,7 @@ class Night:
         return f"{self.began:%Y-%m-%d}" if self.began else self.name
 
     def environment(self, leg: str | None = None) -> dict[str, str]:
-        """The properties of all runs, or of those of a leg; those that differ stand side by side."""
+        """Return the properties of all runs, or of those of a leg; different values are joined."""
         values: dict[str, dict[str, None]] = defaultdict(dict)
         for run, of in self._runs_of_legs():
             if leg is None or of == leg:
@@ -56,7 +53,7 @@ class Night:
 
     @cached_property
     def cells(self) -> dict[Cell, Observation]:
-        """What each cell came to."""
+        """The observation of each cell."""
         cells: dict[Cell, Observation] = {}
         for run, leg in self._runs_of_legs():
             for result in run.results:
@@ -69,15 +66,16 @@ class Night:
 
 
 def read_night(path: Path) -> Night:
-    """The night in a JUnit file or in a folder of them. What cannot be read is told in ``unread``."""
+    """Read a night from a JUnit file or a folder of them. Files that cannot be read are listed in ``unread``."""
     if path.is_dir():
         return _night(path.name, sorted(path.rglob("*.xml")))
     return _night(path.name, [path])
 
 
 def read_history(folders: Iterable[Path]) -> list[Night]:
-    """Every night in ``folders``, the oldest first. A folder within one of them is a night; files that lie in one
-    beside each other are put together by when they began.
+    """Read every night in ``folders``, the oldest first.
+
+    Each subfolder is a night; files directly in a folder are grouped by the time at which they began.
     """
     nights: list[Night] = []
     for folder in folders:
@@ -86,8 +84,7 @@ def read_history(folders: Iterable[Path]) -> list[Night]:
             continue
         nights += map(read_night, sorted(inner for inner in folder.iterdir() if inner.is_dir()))
         nights += _by_time(_night(file.name, [file]) for file in sorted(folder.glob("*.xml")))
-    told = [night for night in nights if night.runs or night.unread]
-    return sorted(told, key=lambda night: night.began or _LATEST)
+    return sorted((n for n in nights if n.runs or n.unread), key=lambda night: night.began or _LATEST)
 
 
 def _by_time(files: Iterable[Night]) -> Iterator[Night]:
@@ -107,7 +104,7 @@ def _same_night(first: Night, other: Night) -> bool:
 
 def _one(nights: Sequence[Night]) -> Night:
     runs = tuple(run for night in nights for run in night.runs)
-    return Night(nights[0].name, runs, tuple(told for night in nights for told in night.unread))
+    return Night(nights[0].name, runs, tuple(problem for night in nights for problem in night.unread))
 
 
 def _night(name: str, files: Iterable[Path]) -> Night:

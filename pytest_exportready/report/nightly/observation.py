@@ -1,4 +1,4 @@
-"""Observation: what one cell came to in one night, as far as nights are compared by it."""
+"""The result of one cell in one night, as far as nights are compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from pytest_exportready.case.facts import SAME_EVERY_NIGHT
 from pytest_exportready.case.readiness import Outcome as StageOutcome, StageResult
-from pytest_exportready.report.cause import Cause, causes_of
+from pytest_exportready.report.cause import FailureCause, causes_of
 from pytest_exportready.report.run import Outcome as TestOutcome, TestResult
 
 Outcome = TestOutcome | Literal["flaky"]
@@ -17,33 +17,28 @@ _FIRST: tuple[Outcome, ...] = ("failed", "passed", "xfailed", "infra", "skipped"
 
 
 class Cell(NamedTuple):
-    """A case in one configuration. leg: of a matrix; empty where a night has no legs."""
+    """A case in one configuration."""
 
     nodeid: str
-    leg: str = ""
+    leg: str = ""  # of a matrix; empty where a night has no legs
 
 
 @dataclass(frozen=True)
 class Observation:
-    """outcome: ``flaky`` is what passed and failed in the same night, by retries or in files of the same leg.
+    """The result of a cell."""
 
-    causes: of a failure; message: why, in a line. covered: stages that gave a verdict and checks that ran.
-    stages: outcome of each. seconds: by stage, one for each time that it ran. exact: facts that must be the same.
-    result: where it comes from.
-    """
-
-    outcome: Outcome
-    causes: tuple[Cause, ...]
+    outcome: Outcome  # ``flaky``: passed and failed in the same night, by retries or in files of the same leg
+    causes: tuple[FailureCause, ...]
     message: str
-    covered: frozenset[str]
+    covered: frozenset[str]  # stages with a verdict, and checks that ran
     stages: dict[str, StageOutcome]
-    seconds: dict[str, tuple[float, ...]]
-    exact: dict[str, int]
+    seconds: dict[str, tuple[float, ...]]  # by stage, one for each time that it ran
+    exact: dict[str, int]  # facts that must be the same every night
     result: TestResult
 
     @property
     def judged(self) -> bool:
-        """Whether there is a verdict on the model."""
+        """Whether the model has a verdict."""
         return self.outcome in ("passed", "failed", "flaky", "xfailed")
 
     @property
@@ -52,7 +47,7 @@ class Observation:
 
 
 def observed(result: TestResult) -> Observation:
-    """What ``result`` says."""
+    """Return the observation in ``result``."""
     record = result.readiness
     stages = record.stages if record else ()
     ran = tuple(_named(stage) for stage in stages if stage.outcome in ("passed", "failed"))
@@ -62,7 +57,7 @@ def observed(result: TestResult) -> Observation:
         causes=causes_of(result),
         message=result.message,
         covered=_shared(ran + checks),
-        stages=result.cells,
+        stages=result.stage_outcomes,
         seconds={_named(stage): (stage.seconds,) for stage in stages if stage.outcome == "passed" and not stage.cached},
         exact={
             f"{_named(stage)} {fact}": value
@@ -75,8 +70,7 @@ def observed(result: TestResult) -> Observation:
 
 
 def together(one: Observation, other: Observation) -> Observation:
-    """Two observations of the same cell in the same night: a verdict counts before none, and two that differ are
-    flaky."""
+    """Merge two observations of a cell in the same night: two different verdicts are flaky."""
     first, second = sorted((one, other), key=lambda each: _rank(each.outcome))
     if not second.judged:
         return first

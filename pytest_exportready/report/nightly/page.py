@@ -1,4 +1,4 @@
-"""A comparison as one self-contained page: the sentence, what moved, causes, and each cell was -> now."""
+"""A comparison as one self-contained HTML page: verdict, changes, causes, and the stages of each cell."""
 
 from __future__ import annotations
 
@@ -11,76 +11,67 @@ from statistics import median
 
 from markupsafe import Markup
 
+from pytest_exportready.report.case_text import WORDS as REPORT_WORDS
 from pytest_exportready.report.files import write_atomically
-from pytest_exportready.report.nightly.cell_state import Change, State
+from pytest_exportready.report.nightly.cell_state import CellState, Change
 from pytest_exportready.report.nightly.commands import again, bisect
 from pytest_exportready.report.nightly.comparison import CauseRow, Comparison
 from pytest_exportready.report.nightly.environment_diff import short
 from pytest_exportready.report.nightly.observation import Observation
 from pytest_exportready.report.nightly.pytorch_issue import issue
 from pytest_exportready.report.nightly.slowdowns import Slower
+from pytest_exportready.report.page_rows import MARKS as REPORT_MARKS
 from pytest_exportready.report.page_shell import SHARED, environment, shell, template_file
 from pytest_exportready.report.trend import trend
 
 PACKAGE = "pytest_exportready.report.nightly"
 ROWS = 40
-"""Cells shown of one cause or state; the JUnit file holds them all."""
+"""The most cells shown for one cause or state; the JUnit file has all of them."""
 
 CAUSES = 50
-MARKS = {
-    "passed": "✓",
-    "failed": "✗",
-    "flaky": "~",
-    "infra": "!",
-    "skipped": "\N{EN DASH}",
-    "xfailed": "✗",
-    "missing": "?",
-    "absent": "·",
-}
-WORDS = {
-    **{outcome: outcome for outcome in MARKS},
-    "infra": "the runner's fault",
-    "xfailed": "failed as expected",
-    "missing": "never ran",
-    "absent": "not in the files",
-}
-TONES = {"yes": "failed", "no": "passed", "can't tell": "infra"}
+MARKS = {**REPORT_MARKS, "flaky": "~", "absent": "·"}
+WORDS = {**REPORT_WORDS, "flaky": "flaky", "missing": "did not run", "absent": "not in the JUnit files"}
+TONES = {"yes": "failed", "no": "passed", "inconclusive": "infra"}
 
 _BAD, _NOT_RUN = {"failed", "infra"}, {"skipped", "absent"}
 
-SECTIONS: tuple[tuple[State, str, str], ...] = (
-    ("lost", "Lost coverage", "Missing, newly skipped, or with a stage that no longer runs: never green."),
-    ("unjudged", "Not judged", "The runner was at fault: there is no verdict on these."),
-    ("still", "Still failing", "For the cause that they failed for before."),
-    ("flaky", "Flaky", "Failed and passed without a change that explains it. What does so often is shown first."),
-    ("slower", "Slower", "At least 10 % and half a second, two nights running, beyond its own scatter."),
-    ("watch", "To watch", "Slower tonight, which may be chance: told again if it holds tomorrow."),
-    ("expected", "Expected failures", "Known, with a reason; they do not count."),
+SECTIONS: tuple[tuple[CellState, str, str], ...] = (
+    ("lost", "Lost coverage", "Missing, newly skipped, or with a stage that no longer runs. Not counted as passing."),
+    ("unjudged", "Inconclusive", "These have no verdict because of an infrastructure error."),
+    ("still", "Still failing", "Failing for the same cause as before."),
+    ("flaky", "Flaky", "Failed and passed without a change that explains it. The most frequent are first."),
+    ("slower", "Slower", "At least 10 % and 0.5 s slower in two consecutive nights, and beyond the usual variation."),
+    ("watch", "To watch", "Slower tonight, which may be chance. Reported as slower if it is so again tomorrow."),
+    ("expected", "Expected failures", "Known failures with a reason. They do not fail the run."),
     ("fixed", "Fixed", "Passing again."),
 )
 
 
 @dataclass(frozen=True)
 class Step:
-    """One stage of a cell. was, now: its outcome; ``absent`` where it did not run. differs: worth a look.
-
-    left_out: it did not run tonight because an earlier stage failed.
-    """
+    """One stage of a cell, with its outcomes; ``absent`` where it did not run."""
 
     stage: str
     was: str
     now: str
-    differs: bool
-    left_out: bool
+    differs: bool  # and no earlier failure explains it
+    left_out: bool  # it did not run tonight because an earlier stage failed
 
 
 def write_page(comparison: Comparison, path: Path, command: str = "") -> None:
-    """Write the page. command: what makes tonight the baseline. Raises OSError; an older file is then still whole."""
+    """Write the page.
+
+    Args:
+        command: Makes tonight the baseline.
+
+    Raises:
+        OSError: The file cannot be written; an older one is still complete.
+    """
     write_atomically(path, page(comparison, command).encode("utf-8", "replace"))
 
 
 def page(comparison: Comparison, command: str = "") -> str:
-    """The HTML text of the page."""
+    """Return the HTML text of the page."""
     style = f"{template_file(SHARED, 'page.css')}\n{template_file(PACKAGE, 'regress.css')}"
     templates = environment(PACKAGE, {"short": short})
     return templates.get_template("regress.html").render(
@@ -90,7 +81,7 @@ def page(comparison: Comparison, command: str = "") -> str:
         **shell(style),
         marks=MARKS,
         words=WORDS,
-        tone=TONES[comparison.answer],
+        tone=TONES[comparison.conclusion],
         sections=SECTIONS,
         rows=ROWS,
         causes=CAUSES,
@@ -99,7 +90,7 @@ def page(comparison: Comparison, command: str = "") -> str:
 
 @dataclass(frozen=True)
 class _View:
-    """What the template asks of a comparison."""
+    """What the template needs of a comparison."""
 
     comparison: Comparison
 
@@ -113,13 +104,13 @@ class _View:
         return label if self._labels[label] == 1 else change.cell.nodeid
 
     def nights(self, change: Change) -> Iterator[tuple[str, str]]:
-        """Date and outcome of each night, tonight last."""
+        """Yield date and outcome of each night, tonight last."""
         for night in (*self.comparison.before, self.comparison.tonight):
             seen = night.cells.get(change.cell)
             yield night.date, "absent" if seen is None else seen.outcome
 
     def steps(self, change: Change) -> list[Step]:
-        """The stages of a cell, was and now; those that a failure left out are not said to differ."""
+        """Return the stages of a cell. Those that did not run because of a failure do not count as different."""
         was, now = (seen.stages if seen else {} for seen in (change.was, change.now))
         if not now:
             return []
@@ -127,13 +118,13 @@ class _View:
         return [_step(name, was, now) for name in names]
 
     def times(self, change: Change, one: Slower) -> Markup:
-        """The seconds of one stage over the nights."""
+        """Return a plot of the seconds of one stage over the nights."""
         seen = [night.cells.get(change.cell) for night in (*self.comparison.before, self.comparison.tonight)]
         values = [_seconds(each, one.stage) for each in seen]
         return trend(values, f"{one.stage}: {one.was:.2f} s, tonight {one.now:.2f} s", baseline=one.was)
 
     def overview(self) -> Iterator[tuple[str, str, Markup]]:
-        """Figures of the whole night: what, tonight, and over the nights."""
+        """Yield figures of the whole night: title, tonight, and a plot over the nights."""
         nights = (*self.comparison.before, self.comparison.tonight)
         failing = [float(sum(seen.outcome == "failed" for seen in night.cells.values())) for night in nights]
         judged = [float(sum(seen.judged for seen in night.cells.values())) for night in nights]
@@ -148,7 +139,7 @@ class _View:
                 yield title, now, trend(values, f"{title}: {now} tonight, {len(values)} nights")
 
     def commands(self, row: CauseRow) -> Iterator[tuple[str, str]]:
-        """Title and text of what may be copied about a cause."""
+        """Yield title and text of the commands for a cause."""
         change = row.changes[0]
         leg, now = change.cell.leg, self.comparison.tonight.environment(change.cell.leg)
         yield "Run again", again(change.cell.nodeid, now.get("torch", ""))
@@ -159,10 +150,10 @@ class _View:
             if found:
                 yield f"Bisect {'PyTorch' if one == 'torch' else 'your commits'}", found
         if "yours" not in row.whose:
-            yield "Text for an issue upstream", issue(self.comparison, row)
+            yield "Text for a PyTorch issue", issue(self.comparison, row)
 
     def exact(self) -> list[tuple[Change, str, int, int]]:
-        """Facts that are not as they were, the largest change first."""
+        """Return the facts that changed, the largest change first."""
         found = [(change, *fact) for change in self.comparison.changes for fact in change.exact]
         return sorted(found, key=lambda one: -abs(one[3] - one[2]) / max(one[2], 1))
 

@@ -1,4 +1,4 @@
-"""The exact rank-sum test of Mann and Whitney (1947) for small samples: is one of them larger?"""
+"""The exact one-sided rank-sum test of Mann and Whitney (1947) for small samples."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from math import comb
 
 
 def larger(sample: Sequence[float], than: Sequence[float]) -> float:
-    """One-sided p: how often the ranks of ``sample`` would come out this high if both were drawn alike.
+    """Return the one-sided p-value for ``sample`` being larger, if both were drawn from the same distribution.
 
-    Exact, by counting all ways to draw the sample from the values as they are; values that are equal share their mean
-    rank (Lehmann, Nonparametrics, 1975, section 1.4). Raises ValueError for an empty sample.
+    Exact, by counting all ways to draw the sample from the pooled values; equal values share their mean rank (Lehmann,
+    Nonparametrics, 1975, section 1.4).
+
+    Raises:
+        ValueError: A sample is empty.
     """
     if not sample or not than:
-        raise ValueError("both samples need a value")
+        raise ValueError("a sample is empty")
     ranks = _doubled_ranks([*sample, *than])
     reached = sum(ranks[: len(sample)])
     ways = [{0: 1}, *({} for _ in sample)]
@@ -28,12 +31,12 @@ def larger(sample: Sequence[float], than: Sequence[float]) -> float:
 
 @lru_cache
 def smallest(sample: int, than: int) -> float:
-    """The smallest p that samples of these sizes can have."""
+    """Return the smallest p-value that samples of these sizes can have."""
     return 1 / comb(sample + than, sample)
 
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
-    """Twice the mean rank of each value, so that ties stay whole numbers."""
+    """Return twice the mean rank of each value, an integer even for ties."""
     ordered = sorted(values)
     first = {value: ordered.index(value) for value in ordered}
     last = {value: index for index, value in enumerate(ordered)}

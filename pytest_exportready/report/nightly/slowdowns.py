@@ -1,4 +1,4 @@
-"""Is a stage slower than it was? Only what holds two nights running is called so; else it is watched."""
+"""Detect stages that became slower; a single night is only watched."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from statistics import median
 from pytest_exportready.report.nightly.rank_sum import larger, smallest
 
 SHARE = 0.10
-FLOOR = 0.5  # seconds: below, timers and schedulers decide
+FLOOR = 0.5  # seconds; smaller differences are noise of timers and schedulers
 CHANCE = 0.002
 SAMPLES = 4
 NIGHTS = (4, 7)
-"""The least and the most nights that a baseline is the median of."""
+"""The least and the most nights whose median is a baseline."""
 SPREADS = 3.0  # of the baseline's own scatter, in standard deviations (1.4826 x median deviation)
 
 Samples = Sequence[float]
@@ -21,12 +21,12 @@ Samples = Sequence[float]
 
 @dataclass(frozen=True)
 class Slower:
-    """stage: which one. was, now: medians in seconds. confirmed: so it was last night as well; else it is watched."""
+    """A stage that became slower."""
 
     stage: str
-    was: float
-    now: float
-    confirmed: bool
+    was: float  # median in seconds
+    now: float  # median in seconds
+    confirmed: bool  # it was also slower last night
 
     @property
     def share(self) -> float:
@@ -34,7 +34,11 @@ class Slower:
 
 
 def slower(stage: str, earlier: Sequence[Samples], tonight: Samples) -> Slower | None:
-    """earlier: the seconds of each night before on the same machine, the oldest first; nights without any left out."""
+    """Return how much slower a stage is; None if it is not.
+
+    Args:
+        earlier: The seconds of each earlier night on the same machine, the oldest first.
+    """
     least, most = NIGHTS
     if not tonight or len(earlier) < least:
         return None
@@ -54,7 +58,7 @@ def _slower(nights: Sequence[Samples], tonight: Samples) -> bool:
         return False
     pooled = [value for night in nights for value in night]
     if min(len(pooled), len(tonight)) < SAMPLES or smallest(len(tonight), len(pooled)) >= CHANCE:
-        return True  # too few for the test to tell, whatever the values
+        return True  # too few values for the test to be significant
     return larger(tonight, pooled) < CHANCE
 
 

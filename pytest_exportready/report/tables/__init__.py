@@ -1,1 +1,1 @@
-"""One tab of the page a file: it ends in ``TABLE = Table(...)`` and is found by its being there."""
+"""The tabs of the HTML page, one file each, which ends in ``TABLE = PageTable(...)``."""

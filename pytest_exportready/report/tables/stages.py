@@ -1,11 +1,11 @@
-"""Where the time went: each stage over all cases."""
+"""The time of each stage over all cases."""
 
 from __future__ import annotations
 
 from statistics import median
 
 from pytest_exportready.report.run import Run
-from pytest_exportready.report.table import Cell, Grid, Table, bar
+from pytest_exportready.report.table import Grid, GridCell, PageTable, bar
 from pytest_exportready.report.units import duration
 
 
@@ -14,8 +14,7 @@ def grid(run: Run) -> Grid | None:
     for result in run.results:
         for ran in result.readiness.stages if result.readiness else ():
             if ran.outcome != "skipped" and not ran.cached:
-                told = (ran.seconds, run.labels[result.nodeid], result.anchor)
-                times.setdefault(ran.name, []).append(told)
+                times.setdefault(ran.name, []).append((ran.seconds, run.labels[result.nodeid], result.anchor))
     totals = {name: sum(seconds for seconds, _, _ in those) for name, those in times.items()}
     largest = max(totals.values(), default=0.0)
     rows = []
@@ -25,14 +24,14 @@ def grid(run: Run) -> Grid | None:
         total = bar(totals[stage], largest, duration(totals[stage]))
         rows.append(
             (
-                Cell(stage),
+                GridCell(stage),
                 total,
-                Cell(f"{len(times[stage]):,}"),
-                Cell(duration(middle)),
-                Cell(f"{slowest[1]}, {duration(slowest[0])}", anchor=slowest[2]),
+                GridCell(f"{len(times[stage]):,}"),
+                GridCell(duration(middle)),
+                GridCell(f"{slowest[1]}, {duration(slowest[0])}", anchor=slowest[2]),
             )
         )
     return Grid(("stage", "total", "cases", "median", "slowest"), tuple(rows))
 
 
-TABLE = Table("stages", grid)
+TABLE = PageTable("stages", grid)

@@ -69,7 +69,7 @@
     const body = bodies.get("case-" + one.dataset.id);
     one.removeAttribute("id");
     if (body) one.insertAdjacentHTML("beforeend", body);
-    else one.append(made("p", "body", "Its details did not fit into this page: the JUnit file holds them."));
+    else one.append(made("p", "body", "The details do not fit into this page. They are in the JUnit file."));
   }
 
   function model(row) {
@@ -86,10 +86,10 @@
       shown += 1;
     }
     list.append(part);
-    tell();
+    showCount();
   }
 
-  function tell() {
+  function showCount() {
     const left = matched.length - shown;
     more.parentElement.hidden = left <= 0;
     more.textContent = `Show ${Math.min(left, STEP).toLocaleString("en")} more of ${left.toLocaleString("en")}`;
@@ -115,7 +115,7 @@
     matched = rows.filter(fits);
     if (untouched) {
       shown = list.children.length;
-      tell();
+      showCount();
       return;
     }
     list.replaceChildren();
@@ -152,22 +152,22 @@
     const hash = decodeURIComponent(location.hash.slice(1));
     const tab = document.getElementById(hash);
     panel(tab?.classList.contains("panel") ? hash : "cases");
-    const told = asked();
-    const state = told.get("state") || meta.first;
-    if (document.activeElement !== search) search.value = told.get("q") || "";
+    const given = asked();
+    const state = given.get("state") || meta.first;
+    if (document.activeElement !== search) search.value = given.get("q") || "";
     for (const link of document.querySelectorAll(".counts a"))
       current(link, link.hash === "#state=" + state);
     if (hash.startsWith("case-")) {
       if (!view) filter(meta.first, "");
       goTo(hash.slice(5));
-    } else filter(state, told.get("q") || "");
+    } else filter(state, given.get("q") || "");
   }
 
   function address(state, text) {
-    const told = new URLSearchParams();
-    if (text) told.set("q", text);
-    if (state) told.set("state", state);
-    return "#" + told;
+    const given = new URLSearchParams();
+    if (text) given.set("q", text);
+    if (state) given.set("state", state);
+    return "#" + given;
   }
 
   function listen() {

@@ -39,7 +39,7 @@ def test_no_more_than_github_shows() -> None:
     assert sum(line.startswith("::warning") for line in lines) == LIMIT
 
 
-def test_one_place_is_told_once() -> None:
+def test_one_place_is_reported_once() -> None:
     assert len(commands(Run(tuple(failed(f"c{number}") for number in range(30))))) == 2
 
 

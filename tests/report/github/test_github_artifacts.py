@@ -1,4 +1,4 @@
-"""Legs that are missing, half written or hostile are told and never green; the others count."""
+"""Legs that are missing, half written or hostile are found and never green; the others count."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_a_leg_that_left_nothing_is_missing_and_named(tmp_path: Path) -> None:
     first, *others = legs()
     for leg in others:
         leave(leg, tmp_path)
-    told = {(one.channel, one.runner): one for one in gather(legs(), tmp_path)}
-    hit = told.pop((first.channel, first.runner))
+    found = {(one.channel, one.runner): one for one in gather(legs(), tmp_path)}
+    hit = found.pop((first.channel, first.runner))
     assert hit.lost == (first.name,)
     assert hit.run.counts["missing"] == 1
-    assert f"leg {first.name} left no JUnit file" in hit.run.verdict + hit.run.results[0].message
-    assert hit.run.state == "can't tell"
-    assert all(one.run.state == "ready" for one in told.values())
+    assert f"leg {first.name} has no JUnit file" in hit.run.verdict + hit.run.results[0].message
+    assert hit.run.state == "inconclusive"
+    assert all(one.run.state == "ready" for one in found.values())
 
 
 @pytest.mark.parametrize(
@@ -85,21 +85,21 @@ def test_a_file_that_cannot_be_trusted_is_no_verdict(tmp_path: Path, damage: Cal
     for leg in legs():
         leave(leg, tmp_path)
     damage(tmp_path / legs()[0].name / "junit.xml")
-    told = {(one.channel, one.runner): one for one in gather(legs(), tmp_path)}
-    hit = told.pop((legs()[0].channel, legs()[0].runner))
-    assert hit.run.state == "can't tell"
+    found = {(one.channel, one.runner): one for one in gather(legs(), tmp_path)}
+    hit = found.pop((legs()[0].channel, legs()[0].runner))
+    assert hit.run.state == "inconclusive"
     assert hit.lost == (legs()[0].name,)
-    assert all(one.run.state == "ready" for one in told.values())
+    assert all(one.run.state == "ready" for one in found.values())
 
 
 def test_a_machine_that_was_not_fit_says_why_itself(tmp_path: Path) -> None:
     first, *others = legs()
     for leg in others:
         leave(leg, tmp_path)
-    told = TestResult(
+    found = TestResult(
         "exportready doctor", "exportready.doctor", "machine", outcome="infra", message="GPU 0: 2 GiB free"
     )
-    write_junit(Run((told,)), tmp_path / first.name / "junit.xml")
+    write_junit(Run((found,)), tmp_path / first.name / "junit.xml")
     hit = next(one for one in gather(legs(), tmp_path) if (one.channel, one.runner) == (first.channel, first.runner))
     assert [result.message for result in hit.run.results if result.outcome == "infra"] == ["GPU 0: 2 GiB free"]
 
@@ -116,7 +116,7 @@ def test_a_file_too_large_to_be_ours_is_not_read(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(artifacts, "BYTES", 100)
     for leg in legs(1):
         leave(leg, tmp_path)
-    assert all("not read" in one.run.results[0].message for one in gather(legs(1), tmp_path))
+    assert all("too large" in one.run.results[0].message for one in gather(legs(1), tmp_path))
 
 
 def test_a_folder_that_is_in_no_plan_is_not_looked_at(tmp_path: Path) -> None:
@@ -133,6 +133,6 @@ def test_an_artifact_does_not_say_which_leg_or_night_it_is(tmp_path: Path) -> No
     for leg in legs(1):
         write_junit(Run((case,), claimed), tmp_path / leg.name / "junit.xml")
     for one in gather(legs(1), tmp_path):
-        told = {key: value for key, value in one.run.properties.items() if key.startswith("exportready.")}
-        assert told == {"exportready.leg": one.runner}
+        found = {key: value for key, value in one.run.properties.items() if key.startswith("exportready.")}
+        assert found == {"exportready.leg": one.runner}
         assert one.run.properties["channel"] == one.channel

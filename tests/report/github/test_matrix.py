@@ -1,4 +1,4 @@
-"""A night's jobs: every combination once, named, in what a matrix accepts; wrong files are told by entry."""
+"""A night's jobs: every combination once, named, in the form of a matrix; wrong files are reported by entry."""
 
 from __future__ import annotations
 
@@ -44,35 +44,31 @@ def test_the_plan_reads_back_what_the_matrix_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         pytest.param("{", "cannot be read", id="no JSON"),
         pytest.param("[" * 100_000, "cannot be read", id="deep"),
-        pytest.param({}, "accepted is a list of runners", id="no list"),
-        pytest.param([], "accepted is a list of runners", id="empty"),
-        pytest.param([1], "runner 1: is a int. Accepted are labels, gpu", id="no object"),
-        pytest.param(
-            [CPU, {"gpu": "a"}],
-            "runner 2: lacks labels, lacks gpus, lacks cuda",
-            id="keys left out",
-        ),
-        pytest.param([{**CPU, "gpu_count": 1}], "runner 1: has gpu_count, which is no key", id="key"),
-        pytest.param([{**CPU, "labels": "gpu"}], "runner 1: labels: accepted is a list, not a str", id="labels"),
-        pytest.param([{**CPU, "labels": []}], "runner 1: labels: is empty", id="no labels"),
-        pytest.param([{**CPU, "gpus": True}], "runner 1: gpus: accepted is a whole number, not a bool", id="bool"),
-        pytest.param([{**CPU, "gpus": -1}], "runner 1: gpus: accepted is a number, 0 at the least", id="negative"),
-        pytest.param([{**CPU, "cuda": ""}], "runner 1: cuda: is empty", id="empty text"),
-        pytest.param([CPU, CPU], "two runners are cpu", id="twice"),
+        pytest.param({}, "is not a list of runners", id="no list"),
+        pytest.param([], "is not a list of runners", id="empty"),
+        pytest.param([1], "runner 1: must be an object with labels, gpu", id="no object"),
+        pytest.param([CPU, {"gpu": "a"}], "runner 2: missing labels, missing gpus, missing cuda", id="keys left out"),
+        pytest.param([{**CPU, "gpu_count": 1}], "runner 1: unknown gpu_count", id="key"),
+        pytest.param([{**CPU, "labels": "gpu"}], "runner 1: labels must be a list, not str", id="labels"),
+        pytest.param([{**CPU, "labels": []}], "runner 1: labels is empty", id="no labels"),
+        pytest.param([{**CPU, "gpus": True}], "runner 1: gpus must be a whole number, not bool", id="bool"),
+        pytest.param([{**CPU, "gpus": -1}], "runner 1: gpus is -1, which is not a number from 0", id="negative"),
+        pytest.param([{**CPU, "cuda": ""}], "runner 1: cuda is empty", id="empty text"),
+        pytest.param([CPU, CPU], "two runners have the name cpu", id="twice"),
     ],
 )
-def test_runners_that_cannot_be_used_are_told_by_entry(tmp_path: Path, data: object, told: str) -> None:
-    with pytest.raises(PlanError, match=r"runners\.json: ") as error:
+def test_runners_that_cannot_be_used_are_reported_by_entry(tmp_path: Path, data: object, message: str) -> None:
+    with pytest.raises(PlanError, match=r"runners\.json(: | is not a list| cannot be read)") as error:
         runners(tmp_path, data)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_more_legs_than_a_matrix_holds_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"258 legs, and a matrix holds 256\. Fix: fewer shards"):
+    with pytest.raises(PlanError, match=r"258 legs, and a matrix may have 256\. Fix: Use fewer shards"):
         planned(runners(tmp_path, [CPU]), [STABLE, NIGHTLY], 129)
 
 
@@ -86,20 +82,20 @@ def test_a_plan_cannot_name_a_folder_elsewhere(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("data", ["[]", "{}", '{"include": []}', '{"include": [1]}', '{"include": [{}]}', "nonsense"])
-def test_what_is_no_plan_is_told(tmp_path: Path, data: str) -> None:
+def test_what_is_no_plan_is_reported(tmp_path: Path, data: str) -> None:
     (tmp_path / "plan.json").write_text(data)
-    with pytest.raises(PlanError, match=r"plan\.json: "):
+    with pytest.raises(PlanError, match=r"plan\.json(: | is not a plan| cannot be read)"):
         read_plan(tmp_path / "plan.json")
 
 
 @pytest.mark.parametrize(("key", "value"), [("gpus", 1.5), ("gpus", True), ("memory_gib", float("nan"))])
 def test_numbers_are_what_a_machine_can_have(tmp_path: Path, key: str, value: object) -> None:
-    with pytest.raises(PlanError, match=rf"runner 1: {key}: accepted is a (whole )?number"):
+    with pytest.raises(PlanError, match=rf"runner 1: {key} (is|must be)"):
         runners(tmp_path, [{**H100, key: value}])
 
 
 def test_two_legs_of_one_name_are_refused(tmp_path: Path) -> None:
     leg = planned(runners(tmp_path, [CPU]), [STABLE], 1)
     (tmp_path / "plan.json").write_text(matrix([*leg, *leg]))
-    with pytest.raises(PlanError, match="two legs have the same name"):
+    with pytest.raises(PlanError, match="two legs have the name"):
         read_plan(tmp_path / "plan.json")

@@ -38,7 +38,7 @@ def test_an_exact_version(index: Path) -> None:
 
 
 @pytest.mark.parametrize("requirement", ["neverreal==9", "--help", "not a requirement"])
-def test_what_cannot_be_had_is_told_with_pips_words(index: Path, requirement: str) -> None:
+def test_what_cannot_be_had_is_reported_with_pips_words(index: Path, requirement: str) -> None:
     with pytest.raises(WheelError) as error:
         resolve(requirement, index.as_uri())
     assert str(error.value).startswith(f"{requirement} from file://")

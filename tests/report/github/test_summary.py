@@ -33,8 +33,8 @@ def test_the_verdict_stands_first_then_causes_then_cases() -> None:
     assert "`torch` `2.14.1`" in text
     cause = next(line for line in rest if "branches on values" in line)
     assert "| 2 | `b`, `c` |" in cause
-    told = "`forward, net.py:7: [ER402 exportable] branches on values`"
-    assert f"| `b` | export | {told} | `torch.where(a, b, c)` |" in rest
+    problem = "`forward, net.py:7: [ER402 exportable] branches on values`"
+    assert f"| `b` | export | {problem} | `torch.where(a, b, c)` |" in rest
 
 
 def test_a_green_run_is_one_line() -> None:
@@ -52,7 +52,7 @@ def test_it_always_fits_and_says_what_was_left_out(monkeypatch: pytest.MonkeyPat
     text = summary(run)
     assert len(text.encode()) <= limit
     assert text.startswith("### Not ready:")
-    assert ("did not fit" in text) == (limit < 900_000)
+    assert ("does not fit" in text) == (limit < 900_000)
 
 
 def test_hostile_text_stays_text() -> None:

@@ -16,7 +16,7 @@ from pytest_exportready.report.run import Run, TestResult
 STAGES = ("train", "inspect", "export", "parity", "shapes", "reload")
 TONIGHT = datetime(2026, 11, 28, 2, 0, tzinfo=timezone.utc)
 STORY = 8
-"""Nights before tonight that stories are told over; earlier ones are quiet."""
+"""Nights before tonight in which something happens; earlier ones are quiet."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class _Maker:
         torch_moves = self.who in ("torch", "yours", "torch and yours")
         build = 1100 + (index if torch_moves else 0) - (1 if arm == "last" else 0)
         moved_commit = tonight and self.who in ("yours", "torch and yours")
-        told = {
+        properties = {
             "torch": "2.15.0" if arm == "stable" else f"2.16.0.dev{build}",
             "torch.git_version": f"{build:040x}",
             "python": "3.11.7",
@@ -208,7 +208,7 @@ class _Maker:
             "driver": "560.1" if tonight and self.who == "environment" else "550.5",
             "commit": ("b" if moved_commit else "a") * 40,
         }
-        return {**told, "exportready.leg": leg} if leg and self.labelled else told
+        return {**properties, "exportready.leg": leg} if leg and self.labelled else properties
 
     def _result(self, cell: tuple[str, str], index: int, arm: str) -> TestResult | None:
         story = self.cast[cell]

@@ -29,8 +29,8 @@ def failed(name: str = "vit", message: str = "TypeError: no", code: str = "ER401
     finding = Finding(code, "traces", "error", "net.fc", message, "mend it", "models/net.py", 8, stage="export")
     stages = (StageResult("export", "failed", 1.0), StageResult("parity", "skipped", reason="export did not pass"))
     record = Readiness(name, "plain", stages, (finding,))
-    told = {"outcome": "failed", "message": str(finding), "text": "in full", **more}
-    return TestResult(f"t.py::test_{name}", "t", f"test_{name}", "t.py", 3, readiness=record, **told)
+    fields = {"outcome": "failed", "message": str(finding), "text": "in full", **more}
+    return TestResult(f"t.py::test_{name}", "t", f"test_{name}", "t.py", 3, readiness=record, **fields)
 
 
 def other(name: str, outcome: str, message: str = "why") -> TestResult:
@@ -40,13 +40,13 @@ def other(name: str, outcome: str, message: str = "why") -> TestResult:
 def night(days: float, *results: TestResult, unread: tuple[str, ...] = (), **properties: str) -> Night:
     """A night ``days`` before tonight, under that day's torch."""
     when = TONIGHT - timedelta(days=days)
-    told = {
+    properties = {
         **PROPERTIES,
         "torch": f"2.16.0.dev{when:%Y%m%d}+cpu",
         "torch.git_version": f"{when:%Y%m%d}" * 5,
         **properties,
     }
-    return Night(f"n{days}", (Run(results, told, when.isoformat(), "runner", 60.0),), unread)
+    return Night(f"n{days}", (Run(results, properties, when.isoformat(), "runner", 60.0),), unread)
 
 
 def compared(*nights: Sequence[TestResult], stable: Sequence[TestResult] | None = None, **options: Any) -> Comparison:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_exportready.report.cause import Cause
+from pytest_exportready.report.cause import FailureCause
 from pytest_exportready.report.nightly.attribution import Arm, attribute
 from pytest_exportready.report.nightly.observation import observed
 from pytest_exportready.report.run import TestResult
 
 WAS = {"torch": "2.16.0.dev1", "commit": "a", "driver": "550"}
-CAUSE = Cause("", "", "broken")
+CAUSE = FailureCause("", "", "broken")
 
 
 def arm(torch: str, outcome: str, commit: str = "a", message: str = "broken") -> Arm:
@@ -57,8 +57,8 @@ def test_an_arm_on_another_commit_says_nothing() -> None:
 
 def test_an_arm_that_ran_under_tonights_torch_says_nothing() -> None:
     now = {**WAS, "commit": "b"}
-    told = attribute([CAUSE], WAS, now, [arm(now["torch"], "failed", commit="b")])
-    assert (told.whose, told.because) == ("yours", "nothing but your commit moved")
+    found = attribute([CAUSE], WAS, now, [arm(now["torch"], "failed", commit="b")])
+    assert (found.whose, found.because) == ("yours", "only your commit changed")
 
 
 def test_a_case_that_is_new_is_yours_unless_it_passes_elsewhere() -> None:
@@ -68,6 +68,6 @@ def test_a_case_that_is_new_is_yours_unless_it_passes_elsewhere() -> None:
 
 
 def test_it_says_why() -> None:
-    told = attribute([CAUSE], WAS, {**WAS, "torch": "2.16.0.dev2"}, [arm("2.15.0", "passed")])
-    assert told.because == "the same commit passes on 2.15.0"
-    assert [str(move) for move in told.moved] == ["torch 2.16.0.dev1 -> dev2"]
+    found = attribute([CAUSE], WAS, {**WAS, "torch": "2.16.0.dev2"}, [arm("2.15.0", "passed")])
+    assert found.because == "the same commit passes on 2.15.0"
+    assert [str(move) for move in found.moved] == ["torch 2.16.0.dev1 -> dev2"]

@@ -70,11 +70,11 @@ def test_an_issue_says_what_fails_since_when_and_how_to_see_it() -> None:
     comparison = compared([passed()], [failed(message="TypeError: ``` no @maintainer")], stable=[passed()])
     text = issue(comparison, comparison.causes[0])
     assert text.startswith("[torch.export: export] TypeError: ``` no @maintainer\n\n1 case stopped passing")
-    for told in (
+    for expected in (
         "the same commit passes on 2.15.0+cpu",
         "pytest --export-ready t.py::test_vit",
         "git bisect start 2026112820261128",
         "torch: 2.16.0.dev20261127+cpu -> 2.16.0.dev20261128+cpu",
         "````\nnet.fc, models/net.py:8: [ER401 traces] TypeError: ``` no @maintainer",
     ):
-        assert told in text
+        assert expected in text

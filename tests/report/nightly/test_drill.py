@@ -1,4 +1,4 @@
-"""Planted regressions: histories whose truth is known, told apart without one mistake."""
+"""Planted regressions: histories with known truth, classified without one mistake."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def compared(history: History) -> Comparison:
 
 
 def mistakes(history: History, comparison: Comparison) -> list[str]:
-    """Every cell that is told otherwise than it is."""
+    """Return every cell with a wrong state."""
     found = []
-    told = {(change.cell.nodeid, change.cell.leg): change for change in comparison.changes}
-    unlabelled = dict(told)
+    found = {(change.cell.nodeid, change.cell.leg): change for change in comparison.changes}
+    unlabelled = dict(found)
     for (nodeid, leg), truth in history.truth.items():
-        change = told.get((nodeid, leg)) or next(
-            (one for (name, of), one in told.items() if name == nodeid and ("CPU" in of) == (leg == "cpu")),
-            told.get((nodeid, unlabelled.get(nodeid, ""))),
+        change = found.get((nodeid, leg)) or next(
+            (one for (name, of), one in found.items() if name == nodeid and ("CPU" in of) == (leg == "cpu")),
+            found.get((nodeid, unlabelled.get(nodeid, ""))),
         )
         state = change.state if change else "(no cell)"
         if state != truth:
@@ -48,7 +48,7 @@ def mistakes(history: History, comparison: Comparison) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_every_cell_is_told_as_it_is(seed: int, tmp_path: Path) -> None:
+def test_every_cell_is_reported_as_it_is(seed: int, tmp_path: Path) -> None:
     history = make(tmp_path, seed)
     comparison = compared(history)
     assert mistakes(history, comparison) == []

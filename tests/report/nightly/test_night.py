@@ -41,7 +41,7 @@ def test_a_folder_within_is_a_night_with_all_that_is_below(tmp_path: Path) -> No
     "data",
     [b"", b"<testsuites>", b"\xff\x00", b"<html/>", b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', b"<a>" * 90_000],
 )
-def test_what_cannot_be_read_is_told_and_takes_nothing_with_it(tmp_path: Path, data: bytes) -> None:
+def test_what_cannot_be_read_is_reported_and_takes_nothing_with_it(tmp_path: Path, data: bytes) -> None:
     write(tmp_path / "good.xml", 1)
     (tmp_path / "bad.xml").write_bytes(data)
     read = read_night(tmp_path)

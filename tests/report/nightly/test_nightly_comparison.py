@@ -28,21 +28,20 @@ KNOWN = Expectation("t.py::test_vit", "#1", "ana", date(2026, 12, 31))
         (
             [[passed(), passed("a")], [failed(), other("a", "missing")]],
             None,
-            "Yes: 1 new cause, 1 cell, torch 2.16.0.dev20261127 -> dev20261128; nothing but torch moved; "
-            "1 cell did not run",
+            "Yes: 1 new cause, 1 cell, torch 2.16.0.dev20261127 -> dev20261128; only torch changed; 1 cell did not run",
         ),
         ([GREEN, GREEN], None, "No: nothing new in 1 cell"),
         ([[failed()], [failed()]], None, "No: nothing new in 1 cell; 1 still failing"),
         ([[failed()], GREEN], None, "No: nothing new in 1 cell; 1 fixed"),
-        ([GREEN, [other("vit", "infra")]], None, "Can't tell: 1 cell did not run"),
-        ([GREEN, [other("vit", "missing")]], None, "Can't tell: 1 cell did not run"),
-        ([GREEN, [other("vit", "skipped")]], None, "Can't tell: 1 cell newly skipped"),
-        ([GREEN, [other("vit", "xfailed")]], None, "Can't tell: 1 cell newly skipped"),
-        ([[passed(), passed("a")], [passed("a")]], None, "Can't tell: 1 cell did not run"),
-        ([GREEN, [passed(without="parity")]], None, "Can't tell: 1 cell with stages that no longer run"),
-        ([GREEN, []], None, "Can't tell: 1 cell did not run"),
+        ([GREEN, [other("vit", "infra")]], None, "Inconclusive: 1 cell did not run"),
+        ([GREEN, [other("vit", "missing")]], None, "Inconclusive: 1 cell did not run"),
+        ([GREEN, [other("vit", "skipped")]], None, "Inconclusive: 1 cell newly skipped"),
+        ([GREEN, [other("vit", "xfailed")]], None, "Inconclusive: 1 cell newly skipped"),
+        ([[passed(), passed("a")], [passed("a")]], None, "Inconclusive: 1 cell did not run"),
+        ([GREEN, [passed(without="parity")]], None, "Inconclusive: 1 cell with stages that no longer run"),
+        ([GREEN, []], None, "Inconclusive: 1 cell did not run"),
         ([[], [failed()]], None, "Yes: 1 new cause, 1 cell, your commit; the case is new"),
-        ([[], []], None, "Can't tell: no case was judged"),
+        ([[], []], None, "Inconclusive: no case was judged"),
     ],
 )
 def test_the_sentence(nights: list[list[TestResult]], stable: list[TestResult] | None, sentence: str) -> None:
@@ -51,7 +50,7 @@ def test_the_sentence(nights: list[list[TestResult]], stable: list[TestResult] |
 
 def test_the_first_night_accuses_nobody() -> None:
     comparison = compare(Night("none", ()), night(0, failed()))
-    assert comparison.verdict == "Can't tell: there is no earlier night to compare with"
+    assert comparison.verdict == "Inconclusive: there is no earlier night to compare with"
     assert comparison.status("new") == 2
 
 
@@ -72,7 +71,7 @@ def test_the_exit_status(before: list[TestResult], tonight: list[TestResult], st
 
 def test_what_cannot_be_read_of_tonight_is_never_green() -> None:
     comparison = compare(night(1, passed()), night(0, passed(), unread=("b.xml: cut off",)))
-    assert comparison.verdict == "Can't tell: 1 file of tonight could not be read"
+    assert comparison.verdict == "Inconclusive: 1 file of tonight cannot be read"
 
 
 def test_one_cause_of_many_cells_is_one_row() -> None:
@@ -168,11 +167,11 @@ def test_an_expired_expectation_counts_again() -> None:
     assert (change.state, change.note) == ("new", "no longer expected: #1 (ana, until 2026-11-27)")
 
 
-def test_a_case_that_was_deleted_is_told_once() -> None:
+def test_a_case_that_was_deleted_is_reported_once() -> None:
     first = compared([passed(), passed("old")], GREEN)
     later = compared([passed(), passed("old")], GREEN, GREEN)
     assert states(first)["old"] == states(later)["old"] == "lost"
-    assert first.verdict == "Can't tell: 1 cell did not run"
+    assert first.verdict == "Inconclusive: 1 cell did not run"
     assert later.verdict == "No: nothing new in 1 cell"
 
 
@@ -203,7 +202,7 @@ def test_a_stage_that_is_lost_while_a_case_fails_is_not_forgotten() -> None:
 
 def test_a_file_that_was_lost_last_night_does_not_make_its_cells_deleted() -> None:
     nights = [night(2, passed(), passed("a")), night(1, passed(), unread=("a.xml: cut off",)), night(0, passed())]
-    assert compare(nights[1], nights[2], history=nights[:1]).verdict == "Can't tell: 1 cell did not run"
+    assert compare(nights[1], nights[2], history=nights[:1]).verdict == "Inconclusive: 1 cell did not run"
 
 
 def test_a_leg_that_is_lost_night_after_night_is_never_forgotten() -> None:
@@ -213,4 +212,4 @@ def test_a_leg_that_is_lost_night_after_night_is_never_forgotten() -> None:
         )
 
     comparison = compare(of(1, "cpu"), of(0, "cpu"), history=[of(2, "cpu", "h200")])
-    assert comparison.verdict == "Can't tell: 1 cell did not run"
+    assert comparison.verdict == "Inconclusive: 1 cell did not run"

@@ -80,39 +80,39 @@ def hostile(text: str) -> Comparison:
 
 
 def test_the_sentence_comes_first_then_what_moved(morning: Comparison) -> None:
-    words = Outline(page(morning)).words.partition("Is anything new broken tonight?")[2].strip()
+    words = Outline(page(morning)).words.partition("Is anything new failing tonight?")[2].strip()
     assert words.startswith(morning.verdict)
-    assert words.index("What moved since 2026-11-27") < words.index("New causes 1") < words.index("Still failing 1")
+    assert words.index("What changed since 2026-11-27") < words.index("New causes 1") < words.index("Still failing 1")
     assert "2.16.0.dev20261127+cpu → 2.16.0.dev20261128+cpu" in words
 
 
 def test_a_cause_tells_whose_it_is_and_what_to_type(morning: Comparison) -> None:
     words = Outline(page(morning)).words
-    for told in (
+    for expected in (
         "ER401 at export torch 1 cell TypeError: no models/net.py · the same commit passes on 2.15.0+cpu",
         "export ✓ →✗ 1 not reached",
         "Run again pip install --pre torch==2.16.0.dev20261128+cpu",
         "Bisect PyTorch git bisect start 20261128",
-        "Text for an issue upstream [torch.export: export] TypeError: no",
+        "Text for a PyTorch issue [torch.export: export] TypeError: no",
     ):
-        assert told in words
+        assert expected in words
 
 
 def test_each_state_has_its_section(morning: Comparison) -> None:
     words = Outline(page(morning, "cp tonight last")).words
-    for told in (
+    for expected in (
         "Lost coverage 1",
-        "not in the files",
-        "Not judged 1",
+        "not in the JUnit files",
+        "Inconclusive 1",
         "Flaky 1",
-        "passed at attempt 2: rank 1 lost",
+        "passed in attempt 2: rank 1 lost",
         "20.00 → 25.00 s",
         "+25 %",
         "Fixed 1",
         "export nodes 9 → 10",
-        "To take tonight as the new baseline: cp tonight last",
+        "To make tonight the new baseline: cp tonight last",
     ):
-        assert told in words
+        assert expected in words
 
 
 def test_the_sentence_is_the_same_everywhere(morning: Comparison, tmp_path: Path) -> None:

@@ -38,5 +38,5 @@ def test_the_smallest_p_is_that_of_a_sample_above_all() -> None:
 
 
 def test_an_empty_sample_is_an_error() -> None:
-    with pytest.raises(ValueError, match="both samples"):
+    with pytest.raises(ValueError, match="a sample is empty"):
         larger([], [1.0])

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from pytest_exportready.report.fenced import fenced
-from pytest_exportready.report.github.markdown import code, fitted
+from pytest_exportready.report.markdown import code, fenced, fitted
 
 HOSTILE = [
     "@everyone",

@@ -1,4 +1,4 @@
-"""Scenarios are found through the entry-point group ``exportready.scenarios``, whoever declares them."""
+"""Scenarios of any package are found through the entry-point group ``exportready.scenarios``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch prints while a case is judged stays out of the terminal; what others print does not."""
+"""Output of torch is not printed to the terminal while a case is judged; other output is."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_forms_of_output(code: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", [TRACE, "torch.fake"])
-def test_pytests_handlers_are_taken_off_and_put_back(caplog: pytest.LogCaptureFixture, name: str) -> None:
+def test_handlers_of_pytest_are_removed_and_restored(caplog: pytest.LogCaptureFixture, name: str) -> None:
     """Torch takes any handler on its trace logger as a request for a full trace."""
     logger = logging.getLogger(name)
     before = list(logger.handlers)

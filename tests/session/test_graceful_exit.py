@@ -39,7 +39,7 @@ def outcomes(project: Project) -> dict[str, str]:
 
 def test_sigterm_ends_the_session_with_its_reports(project: Project) -> None:
     project.write(TERMINATES)
-    result = project.run(apart=True)
+    result = project.run(subprocess=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert outcomes(project) == {"test_before": "passed", "test_ends": "infra", "test_behind": "infra"}
     result.stdout.fnmatch_lines(["Can't tell: *", "*terminated by SIGTERM*"])
@@ -49,7 +49,7 @@ def test_sigterm_ends_the_session_with_its_reports(project: Project) -> None:
 def test_a_handler_of_the_user_stays_in_place(project: Project) -> None:
     project.write("import signal\nsignal.signal(signal.SIGTERM, lambda *_: None)", "conftest.py")
     project.write(TERMINATES)
-    assert project.run(apart=True).ret == 0
+    assert project.run(subprocess=True).ret == 0
     assert set(outcomes(project).values()) == {"passed"}
 
 
@@ -58,7 +58,7 @@ def test_a_case_that_exits(project: Project, place: str) -> None:
     """The case fails, also with status 0, and the other cases are judged."""
     text = THREE.format(ends="os._exit(0)" if place == "forward" else "pass")
     project.write(text.replace("return Ends()", "os._exit(0)\n    return Ends()") if place == "case" else text)
-    result = project.run(apart=True)
+    result = project.run(subprocess=True)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     found = outcomes(project)
     assert (found.pop("test_before"), found.pop("test_behind")) == ("passed", "passed")

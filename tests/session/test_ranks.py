@@ -79,7 +79,7 @@ def test_alone_afterwards():
 
 def test_one_verdict_from_all_ranks(project: Project) -> None:
     project.write(CASES)
-    run = project.run(apart=True)
+    run = project.run(subprocess=True)
     expected = {f"test_good[{scenario}]": "passed" for scenario in ("plain", "ddp", "ddp_amp", "fsdp2")}
     expected |= {
         "test_own_world": "passed",
@@ -127,6 +127,6 @@ def test_without_the_plugin_of_ranks_it_is_an_infrastructure_error(project: Proj
             return ready()
         """.replace("\n        ", "\n")
     )
-    project.run("-p", "no:exportready-world", apart=True)
+    project.run("-p", "no:exportready-world", subprocess=True)
     assert project.outcomes() == {"test_good[ddp]": "infra at train"}
     assert "needs 2 ranks" in project.results()["test_good[ddp]"].message

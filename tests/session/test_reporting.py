@@ -31,7 +31,7 @@ def test_a_crash_leaves_no_verdict_of_an_earlier_run(project: Project) -> None:
     assert project.run("--collect-only").ret == 0
     assert list(project.results()) == ["test_one"]
     project.write("import os, signal\n@export_ready\ndef test_one(): os.kill(os.getpid(), signal.SIGKILL)\n")
-    assert project.run(apart=True).ret == -signal.SIGKILL
+    assert project.run(subprocess=True).ret == -signal.SIGKILL
     assert list((project.path / "exportready").iterdir()) == []
 
 
@@ -76,7 +76,7 @@ def test_works_with(project: Project, args: list[str]) -> None:
 def test_each_finding_is_printed_once(project: Project, args: list[str]) -> None:
     """Under FAILURES, with its fix; in the summary where pytest prints no failures."""
     project.write('@export_ready(stages=["train"])\ndef test_two(): return not_ready()')
-    result = project.run(*args, apart="-n" in args)
+    result = project.run(*args, subprocess="-n" in args)
     result.assert_outcomes(failed=1)
     printed = [line for line in result.outlines if "ER302" in line]
     assert len(printed) == 1
@@ -196,7 +196,7 @@ def test_unprintable(): raise Nasty
 def test_hostile_text(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:backslashreplace")  # so that pytester can read it
     project.write(HOSTILE)
-    result = project.run("--tb=line", "--show-capture=no", apart=True)
+    result = project.run("--tb=line", "--show-capture=no", subprocess=True)
     result.assert_outcomes(passed=8, failed=3)
     assert sorted(set(project.outcomes().values())) == ["failed at case", "passed"]
     assert (project.path / "exportready/junit.xml").stat().st_size < 1 << 20

@@ -32,7 +32,7 @@ def test_runs_have_the_same_numbers(
     project.write("@export_ready(stages=['export'])\ndef test_before(): return ready()\n" + CASE)
     for run, chosen in enumerate([(), ("-k", "test_case")]):
         monkeypatch.setenv("RUN", str(run))
-        assert project.run(*arguments, *chosen, apart=True).ret == 0
+        assert project.run(*arguments, *chosen, subprocess=True).ret == 0
     for scenario in ("plain", "ddp"):
         files = list(project.path.glob(f"test_case[[]{scenario}]-*"))
         assert len(files) == (2 if scenario == "plain" else 4)

@@ -23,7 +23,7 @@ def test_each_case_runs_in_one_shard(project: Project) -> None:
     ran = []
     shards = set()
     for number, flags in ((1, ("-n2",)), (2, ("-n0",)), (3, ("-p", "no:xdist"))):
-        result = project.run(f"--export-ready-shard={number}/3", *flags, apart="-n2" in flags)
+        result = project.run(f"--export-ready-shard={number}/3", *flags, subprocess="-n2" in flags)
         assert result.ret == 0
         ran.append(set(project.results()))
         shards.update(read_junit(project.path / "exportready/junit.xml").shards)
@@ -54,7 +54,9 @@ def test_times_that_cannot_be_read_stop_the_run(project: Project, flags: tuple[s
     """Each machine would make other shards, and cases would be lost silently."""
     project.write(CASES)
     (project.path / "times.xml").write_text("<testsuites>")
-    result = project.run("--export-ready-shard=1/2", "--export-ready-shard-times=times.xml", *flags, apart=bool(flags))
+    result = project.run(
+        "--export-ready-shard=1/2", "--export-ready-shard-times=times.xml", *flags, subprocess=bool(flags)
+    )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--export-ready-shard-times: *times.xml: not well-formed XML*"])
 

@@ -20,7 +20,7 @@ def test_cases_are_ready(project: Project, arguments: tuple[str, ...]) -> None:
     """conftest.py imports torch before the session is configured."""
     project.write("import torch", "conftest.py")
     project.write(CASE)
-    result = project.run("-W", "error", *arguments, apart=True)
+    result = project.run("-W", "error", *arguments, subprocess=True)
     assert project.outcomes() == {"test_case[plain]": "passed", "test_case[ddp]": "passed"}
     assert result.ret == 0
     assert "NumPy" not in result.stdout.str() + result.stderr.str()
@@ -31,5 +31,5 @@ def test_an_option_of_the_environment_makes_warnings_errors(project: Project, mo
     """The processes that load a saved program and that start ranks inherit it."""
     monkeypatch.setenv("PYTHONWARNINGS", "error::UserWarning")
     project.write(CASE)
-    assert project.run(apart=True).ret == 0
+    assert project.run(subprocess=True).ret == 0
     assert project.outcomes() == {"test_case[plain]": "passed", "test_case[ddp]": "passed"}

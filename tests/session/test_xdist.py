@@ -41,9 +41,9 @@ def reported(project: Project) -> dict[str, object]:
 
 def test_the_same_verdicts_and_stages(project: Project) -> None:
     project.write(MIXED)
-    alone = project.run("-n", "0", apart=True)
+    alone = project.run("-n", "0", subprocess=True)
     expected = reported(project)
-    together = project.run("-n", "2", apart=True)
+    together = project.run("-n", "2", subprocess=True)
     assert reported(project) == expected
     assert together.ret == alone.ret == pytest.ExitCode.TESTS_FAILED
     lines = [line for line in together.outlines if " -> " in line]
@@ -71,7 +71,7 @@ def test_good(): return ready()
 
 def test_a_wrong_marker_fails_its_case(project: Project) -> None:
     project.write(WRONG)
-    assert project.run("-n", "2", apart=True).ret == pytest.ExitCode.TESTS_FAILED
+    assert project.run("-n", "2", subprocess=True).ret == pytest.ExitCode.TESTS_FAILED
     assert project.outcomes() == {
         "test_case": "failed at case",
         "test_both": "failed at case",
@@ -94,7 +94,7 @@ def test_aborts(): os.abort()
 def test_after(): return ready()
 """
     )
-    result = project.run("-n", "2", "--tb=line", "--show-capture=no", apart=True)
+    result = project.run("-n", "2", "--tb=line", "--show-capture=no", subprocess=True)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
     result.stdout.fnmatch_lines(["[[]*/14] test_cases.py::test_leaves: -> lost, its process crashed*"])
@@ -106,7 +106,7 @@ def test_after(): return ready()
 
 
 def test_a_reference_model_in_an_empty_folder(project: Project) -> None:
-    result = project.run("-n", "2", "-k", "mlp and (plain or ddp)", models="auto", apart=True)
+    result = project.run("-n", "2", "-k", "mlp and (plain or ddp)", models="auto", subprocess=True)
     assert result.ret == 0
     names = {f"mlp.py::test_mlp[{scenario}]" for scenario in ("plain", "ddp", "ddp_amp")}
     result.stdout.fnmatch_lines_random([f"[[]*/3] {name.replace('[', '[[]')}: -> ready (* s)" for name in names])
@@ -122,7 +122,7 @@ def test_two(): raise KeyboardInterrupt
 @export_ready
 def test_three(): return None
 """)
-    result = project.run("-n", "1", apart=True)
+    result = project.run("-n", "1", subprocess=True)
     assert result.ret != 0
     assert project.outcomes()["test_one"] == "passed"
     assert project.outcomes()["test_two"] == "infra"
@@ -137,6 +137,6 @@ def test_one(): return ready()
 def test_two(): os.kill(os.getpid(), signal.SIGKILL)
 """)
     for restart in ("1", "0"):
-        result = project.run("-n", "1", f"--max-worker-restart={restart}", apart=True)
+        result = project.run("-n", "1", f"--max-worker-restart={restart}", subprocess=True)
         assert result.ret != 0
         assert project.outcomes() == {"test_one": "passed", "test_two": "infra"}

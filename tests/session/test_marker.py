@@ -99,10 +99,11 @@ def test_good(): return ready()
         "test_x[ddp]": "failed at case",
         "test_good": "passed",
     }
-    assert (
-        "`world` does not accept the argument `timout`. Fix: Use one of size, "
-        in project.results()["test_x[ddp]"].message
-    )
+    result = project.results()["test_x[ddp]"]
+    assert result.readiness is not None
+    (finding,) = result.readiness.errors
+    assert finding.message == "`world` does not accept the argument `timout`."
+    assert finding.fix.startswith("Use one of size, ")
 
 
 def test_a_case_with_a_wrong_marker_sets_up_no_fixture(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""The hooks that every run pays for: without ``--export-ready`` marked tests skip, and torch stays out."""
+"""The hooks of every pytest run. Without ``--export-ready`` they skip cases and do not import torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    if is_enabled(early_config, early_config.known_args_namespace):  # before a file of the user imports torch
+    if is_enabled(early_config, early_config.known_args_namespace):  # before any file of the user does
         from pytest_exportready.analysis.torch_internals.first_import import import_torch
 
         import_torch()
@@ -27,7 +27,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", f"{MARKER}(**arguments): a function that returns an export case; run by --export-ready"
+        "markers", f"{MARKER}(**arguments): mark a function that returns an export case, which --export-ready runs"
     )
     options = config.stash[OPTIONS] = read_options(config)
     if options.enabled:
@@ -41,4 +41,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     for item in items:
         if item.get_closest_marker(MARKER) is not None:
-            item.add_marker(pytest.mark.skip(reason="an export case: run with --export-ready"))
+            item.add_marker(pytest.mark.skip(reason="export cases run only with --export-ready"))

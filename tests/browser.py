@@ -1,4 +1,4 @@
-"""Browser: headless Chromium, to open pages in as a reader does."""
+"""Browser: headless Chromium, which opens pages as a reader does."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ class Browser:
         return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
 
     def until(self, expression: str) -> None:
-        """Wait until ``expression`` is true, as what the page's script unpacks is there a little after the page."""
+        """Wait until ``expression`` is true: the script of the page unpacks data after the page has loaded."""
         end = time.monotonic() + 60
         while not self.evaluate(expression):
             assert time.monotonic() < end, expression
 
     def click(self, selector: str) -> None:
-        """A real click of the mouse in the middle of the first element that matches."""
+        """Click in the middle of the first element that matches."""
         where = self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             " e.scrollIntoView({block: 'center', behavior: 'instant'});"
@@ -105,7 +105,7 @@ class Browser:
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def called(self, method: str) -> list[dict[str, Any]]:
-        """The parameters of every event of that name since the page was opened."""
+        """Return the parameters of every event of that name since the page was opened."""
         return [event["params"] for event in self.events if event.get("method") == method]
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Browser:
         end = time.monotonic() + 60
         while b"\0" not in self._buffer:
             if not select.select([self._read], [], [], max(0, end - time.monotonic()))[0]:
-                raise TimeoutError("no answer from the browser")
+                raise TimeoutError("the browser did not respond")
             chunk = os.read(self._read, 1 << 20)
             if not chunk:
                 raise EOFError("the browser closed the pipe")
@@ -155,5 +155,5 @@ class Browser:
 
 
 def installed() -> str | None:
-    """The path of a Chromium on this machine."""
+    """Return the path of Chromium, if it is installed."""
     return next((found for found in map(shutil.which, NAMES) if found), None)

@@ -1,4 +1,4 @@
-"""What the tests of the plugin share."""
+"""Fixtures and hooks of all tests."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ collect_ignore = ["benchmarks"]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Random weights are the same in whatever order the tests run."""
+    """Seed torch, so that random weights do not depend on the order of tests."""
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    """No test of this project is an export case: in a checkout the reference models are run."""
+    """Ignore the tests of this project with --export-ready, which runs the reference models in a checkout."""
     return True if config.getoption("--export-ready", None) else None
 
 
 @pytest.fixture(scope="session")
 def imported() -> None:
-    """All that judging imports: pytester forgets what a run imported, and torch cannot be imported twice."""
+    """Import what a run imports: pytester forgets these modules, and torch cannot be imported twice."""
     import torch
     from torch import nn
 
@@ -55,7 +55,7 @@ PathFinder.find_spec = classmethod(lambda cls, name, *rest: None if name == "num
 
 @pytest.fixture
 def without_numpy(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In every Python process started by the test, NumPy is not installed."""
+    """Hide NumPy from every Python process that the test starts."""
     folder = tmp_path_factory.mktemp("hidden")
     (folder / "sitecustomize.py").write_text(HIDE_NUMPY)
     monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
@@ -65,7 +65,7 @@ def without_numpy(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
 def browser(tmp_path: Path) -> Iterator[Browser]:
     executable = installed()
     if executable is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
+        pytest.skip("Chromium is not installed: apt-get install chromium")
     browser = Browser(executable, tmp_path / "profile")
     yield browser
     browser.close()

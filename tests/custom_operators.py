@@ -1,4 +1,4 @@
-"""Custom operators that keep their word, and some that do not."""
+"""Custom operators with correct and with wrong schemas and fake kernels."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_inert(pytester: pytest.Pytester) -> None:
         "--strict-markers", "-rs", "-W", "error", "-p", "no:cacheprovider", "--export-ready-html=/dev/null"
     )
     result.assert_outcomes(passed=1, skipped=7)
-    result.stdout.fnmatch_lines(["*an export case: run with --export-ready"])
+    result.stdout.fnmatch_lines(["*export cases run only with --export-ready"])
     result.stdout.fnmatch_lines(["*IMPORTED []*"])
     assert not (pytester.path / "exportready").exists()
 

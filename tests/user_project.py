@@ -1,4 +1,4 @@
-"""Project: a user's folder to run pytest in, and what came of the cases."""
+"""Project: a folder in which pytest runs, and the results of its cases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def not_ready(features=3):
 
 
 class Project:
-    """The folder of a user, without the reference models unless asked for."""
+    """A project of a user; the reference models run only if asked for."""
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester = pytester
@@ -35,8 +35,8 @@ class Project:
         path.write_text(HEADER + text if name.endswith(".py") and name != "conftest.py" else text)
         return path
 
-    def run(self, *args: str, models: str = "never", apart: bool = False) -> pytest.RunResult:
-        """``pytest --export-ready`` in this process, or ``apart`` in one of its own (xdist needs that)."""
+    def run(self, *args: str, models: str = "never", subprocess: bool = False) -> pytest.RunResult:
+        """Run ``pytest --export-ready`` in this process, or in a subprocess (``subprocess``), which xdist needs."""
         flags = (
             "--export-ready",
             f"--export-ready-reference-models={models}",
@@ -44,16 +44,16 @@ class Project:
             "no:cacheprovider",
             *args,
         )
-        if apart:
+        if subprocess:
             return self.pytester.runpytest_subprocess(*flags)
         return self.pytester.runpytest_inprocess(*flags, no_reraise_ctrlc=True)
 
     def results(self, path: str = "exportready/junit.xml") -> dict[str, TestResult]:
-        """What the JUnit file says, by the node id's part behind the file."""
+        """Return the results in the JUnit file, by node id without the file."""
         return {result.nodeid.partition("::")[2]: result for result in read_junit(self.path / path).results}
 
     def outcomes(self) -> dict[str, str]:
-        """``passed``, ``failed at export`` ... by name."""
+        """Return ``passed``, ``failed at export`` ... by name."""
         return {
             name: f"{result.outcome} at {result.stage}" if result.stage else result.outcome
             for name, result in self.results().items()

@@ -1,4 +1,4 @@
-"""What a run took place in, as properties of its JUnit file: what moved between two nights is read from them."""
+"""The environment of a run, as properties of its JUnit file; the comparison of two runs reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_exportready.case.sanitize import exception_text, plain
 
 LEG = "EXPORTREADY_LEG"
-"""The environment variable that names a leg of a matrix, the same every night: ``h200``, ``cpu-py310``."""
+"""The environment variable that names a job of a matrix, the same in every run: ``h200``, ``cpu-py310``."""
 
 DEPENDENCIES = (
     "pytest",
@@ -31,25 +31,29 @@ DEPENDENCIES = (
     "onnxruntime",
     "onnxscript",
 )
-_PATIENCE = 10  # seconds for a program that should answer at once
+_TIMEOUT = 10  # seconds for a program that should end at once
 _DRIVERS = ("/sys/module/nvidia/version", "/sys/module/amdgpu/version")
 
 
 def properties(root: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Versions, machine and commit as far as they can be told. root: inside the user's repository."""
+    """Return versions, machine and commit, as far as they are known.
+
+    Args:
+        root: A folder inside the repository of the user.
+    """
     from pytest_exportready import __version__
 
-    told = {
+    found = {
         "pytest-exportready": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu": _cpu(),
         **_torch(),
         **dict(_dependencies()),
-        "commit": environ.get("GITHUB_SHA", "") or _answer("git", "-C", str(root), "rev-parse", "HEAD"),
+        "commit": environ.get("GITHUB_SHA", "") or _first_line("git", "-C", str(root), "rev-parse", "HEAD"),
         "exportready.leg": environ.get(LEG, ""),
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in found.items() if value}
 
 
 def _torch() -> dict[str, str]:
@@ -80,8 +84,9 @@ def _dependencies() -> Iterator[tuple[str, str]]:
 
 
 def _driver() -> str:
-    told = next(filter(None, map(_read, _DRIVERS)), "")
-    return told or _answer("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return next(filter(None, map(_read, _DRIVERS)), "") or _first_line(
+        "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"
+    )
 
 
 def _cpu() -> str:
@@ -96,10 +101,10 @@ def _read(path: str) -> str:
         return ""
 
 
-def _answer(*command: str) -> str:
-    """The first line that a program prints; empty where it is not there, fails or takes too long."""
+def _first_line(*command: str) -> str:
+    """Return the first line that a program prints; empty if it is missing, fails or takes too long."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=True, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):
         return ""
     return plain(done.stdout.decode("utf-8", "replace")).strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Call the users' hooks after an export. What they raise is told, and takes nothing with it."""
+"""Call the hooks of the user after an export, and report exceptions that they raise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ from pytest_exportready.session.hookspecs import GraphNode
 RULE = Rule(
     "ER131",
     "plugin_hook_runs",
-    "A hook of the user's, pytest_exportready_graph_created or pytest_exportready_export_failed, raised something.",
+    """The hooks `pytest_exportready_graph_created` and `pytest_exportready_export_failed` of the user do not raise.
+
+    Why it matters:
+        What the hook inspects was not inspected. The verdict on the case does not depend on it.
+
+    Severity:
+        warning: a hook raised an exception, or called `pytest.skip` or `pytest.fail`.
+    """,
 )
 
 
@@ -44,8 +51,8 @@ class ExportHooks:
             caller(case=self.case, mode=trial.mode, **describe(trial))
         except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
             file, line = user_place(error)
-            message = f"the hook {name} raised {exception_text(error)}"
-            yield RULE.warning("", message, "mend the hook; the verdict is not touched", file=file, line=line)
+            message = f"The hook `{name}` raised {exception_text(error)}."
+            yield RULE.warning("", message, "Correct the hook.", file=file, line=line)
 
 
 def _created(trial: Trial) -> dict[str, Any]:
@@ -78,15 +85,17 @@ def _failed(trial: Trial) -> dict[str, Any]:
 
 
 def _function_at(file: str, line: int) -> str:
-    """The function of a source line, with its classes and the functions around it; empty if it is in none."""
+    """Return the qualified name of the function that contains a source line; empty if none does."""
     try:
         tree: ast.AST = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return ""
-    around = [
+    enclosing = [
         node
-        for node in ast.walk(tree)  # from the outside in
+        for node in ast.walk(tree)  # outermost first
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         and node.lineno <= line <= (node.end_lineno or 0)
     ]
-    return ".".join(node.name for node in around) if around and not isinstance(around[-1], ast.ClassDef) else ""
+    return (
+        ".".join(node.name for node in enclosing) if enclosing and not isinstance(enclosing[-1], ast.ClassDef) else ""
+    )

@@ -1,4 +1,4 @@
-"""What would end the process, and take every report along, ends the session, or one case."""
+"""End the session or one case, with its reports, where otherwise the process would end without them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from types import FrameType
 
 @contextmanager
 def reported_on_sigterm() -> Iterator[None]:
-    """SIGTERM, with which CI cancels a job, ends the session as Ctrl-C does, reports written.
+    """End the session on SIGTERM as on Ctrl-C, with reports; CI cancels a job by SIGTERM.
 
-    Left alone where the user handles it.
+    A handler of the user stays in place.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
@@ -32,19 +32,19 @@ def reported_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def exit_is_raised() -> Iterator[None]:
-    """``os._exit`` of a case, in its own thread, is SystemExit here: it would end the session, with 0 even as if green.
+    """Raise SystemExit where a case calls ``os._exit``, which would end the session, possibly with status 0.
 
-    Forked children, and threads that watch, end their process by it as ever.
+    Forked children and other threads, such as those of a timeout, still end their process.
     """
-    leave, process, thread = os._exit, os.getpid(), threading.get_ident()
+    exit_process, process, thread = os._exit, os.getpid(), threading.get_ident()
 
-    def refused(status: int) -> None:
+    def raise_exit(status: int) -> None:
         if os.getpid() != process or threading.get_ident() != thread:
-            leave(status)
+            exit_process(status)
         raise SystemExit(f"os._exit({status})")
 
-    os._exit = refused  # type: ignore[assignment]
+    os._exit = raise_exit  # type: ignore[assignment]
     try:
         yield
     finally:
-        os._exit = leave
+        os._exit = exit_process

@@ -1,9 +1,9 @@
 """The pytest hooks of this plugin.
 
-``pytest_exportready_graph_created`` and ``pytest_exportready_export_failed`` are for a ``conftest.py`` that looks at
-what was exported. They are called in a run with ``--export-ready`` only, in the process (and rank) that judges the
-case. Give a function of the same name the arguments that it needs, by name. What it raises is reported as ER131, and
-changes no verdict. The other two are for a plugin that runs tests in several processes.
+``pytest_exportready_graph_created`` and ``pytest_exportready_export_failed`` are for a ``conftest.py`` that inspects
+exports. pytest calls them only with ``--export-ready``, in the process (and rank) that judges the case. An
+implementation declares only the arguments that it needs. An exception in it is reported as ER131 and does not change
+the verdict. The other two hooks are for plugins that run tests in several processes.
 """
 
 from __future__ import annotations
@@ -20,27 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphNode:
-    """An operator call of the exported graph.
+    """An operator call of the exported graph."""
 
-    name: in the graph. target: the operator, such as ``aten.linear.default``. module: qualified name of the module that
-    made the call, empty for the root. stack: the user's frames as ``(file, line)``, outermost first. source_functions:
-    functions and classes of the user's call it stems from, outermost first; empty in non-strict mode.
-    """
-
-    name: str
-    target: str
-    module: str
-    stack: tuple[tuple[str, int], ...]
-    source_functions: tuple[str, ...]
+    name: str  # of the node in the graph
+    target: str  # the operator, such as ``aten.linear.default``
+    module: str  # qualified name of the module that made the call, empty for the root
+    stack: tuple[tuple[str, int], ...]  # source lines of the user as ``(file, line)``, outermost first
+    source_functions: tuple[str, ...]  # functions and classes that were called there; empty in non-strict mode
 
 
 def pytest_exportready_graph_created(
     case: str, mode: str, program: ExportedProgram, nodes: Sequence[GraphNode]
 ) -> None:
-    """An export succeeded.
+    """Inspect an exported program.
 
-    case: node id. mode: ``non-strict`` or ``strict``. program: the stages after it run this very program; leave it as
-    it is. nodes: its operator calls, in order.
+    Args:
+        case: The node id of the case.
+        mode: ``non-strict`` or ``strict``.
+        program: The exported program. Do not modify it: the stages after the export use the same object.
+        nodes: Its operator calls, in order.
     """
 
 
@@ -53,18 +51,22 @@ def pytest_exportready_export_failed(
     target: str,
     source_functions: Sequence[str],
 ) -> None:
-    """An export failed.
+    """Inspect a failed export.
 
-    error: what torch.export raised, with its cause. module: qualified name of the module that it came through, empty
-    for the root or when it is unknown. stack: the user's frames as ``(file, line)``, outermost first. source_functions:
-    the function that each of them is in, such as ``Net.forward``. target: the operator that was being traced, such as
-    ``aten.add.Tensor``; empty where no operator failed, and where strict export does not tell.
+    Args:
+        case: The node id of the case.
+        mode: ``non-strict`` or ``strict``.
+        error: The exception of torch.export, with its cause.
+        module: Qualified name of the module whose call failed, empty for the root or if it is unknown.
+        stack: Source lines of the user as ``(file, line)``, outermost first.
+        target: The operator that was traced, such as ``aten.add.Tensor``; empty if it is unknown.
+        source_functions: The function that contains each line of ``stack``, such as ``Net.forward``.
     """
 
 
 @pytest.hookspec(firstresult=True)
 def pytest_exportready_rank() -> Any:
-    """Return the rank that this process is; None outside of ranks.
+    """Return the rank that this process runs as; None outside of ranks.
 
     The object has ``size``, the number of ranks that run the current test, and ``leave()``, which leaves the default
     process group so that no other rank waits for this one.
@@ -73,7 +75,7 @@ def pytest_exportready_rank() -> Any:
 
 @pytest.hookspec(firstresult=True)
 def pytest_exportready_marker_problem(item: pytest.Item) -> tuple[str, str] | None:
-    """Return what is wrong with a marker of your plugin on an export case, which then fails with it.
+    """Return what is wrong with a marker of your plugin on an export case, and the fix; the case then fails with both.
 
-    A pair of the problem, which names the marker and the argument, and the fix. None: nothing is wrong.
+    The problem names the marker and the argument. None: the marker is correct.
     """

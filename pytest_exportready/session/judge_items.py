@@ -1,4 +1,4 @@
-"""The hooks of a run with ``--export-ready`` in every process of it: collect the cases and judge each."""
+"""The hooks that collect and judge cases, in every process of a run with ``--export-ready``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pytest_exportready.analysis.execution.trial import ResultCache
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness
 from pytest_exportready.session.graceful_exit import exit_is_raised
-from pytest_exportready.session.marker import CASE_OPTIONS, PROBLEM, arguments_of, take_options
+from pytest_exportready.session.marker import CASE_OPTIONS, MARKER_FINDING, arguments_of, take_options
 from pytest_exportready.session.options import MARKER, OPTIONS
 from pytest_exportready.session.plain_data import plain_data
 from pytest_exportready.session.progress import Progress
 from pytest_exportready.session.ranks import Together, in_rank, run_in_ranks, together, without_verdict
 from pytest_exportready.session.reference_models import ReferenceModels, installed_at
-from pytest_exportready.session.reporting import PROBLEMS, Reporting
-from pytest_exportready.session.sharding import shared_out
+from pytest_exportready.session.reporting import USAGE_ERROR, Reporting
+from pytest_exportready.session.sharding import split_by_shard
 from pytest_exportready.session.torch_output import torch_output_kept
 
 READINESS = pytest.StashKey[Readiness]()
@@ -42,18 +42,18 @@ def register(config: pytest.Config) -> None:
 
 
 def chosen_scenario(item: pytest.Item) -> str | None:
-    """The scenario that the case's marker asks for."""
+    """Return the scenario that the case's marker names; None if it names none."""
     callspec = getattr(item, "callspec", None)
     return callspec.params.get(SCENARIO) if callspec else None
 
 
 class ExportReadySession:
-    """The hooks that collect cases and judge them; on the controller of xdist they have nothing to do."""
+    """The hooks that collect and judge cases; the controller of xdist has no cases."""
 
     def __init__(self, config: pytest.Config, progress: Progress) -> None:
         self.config = config
         self.progress = progress
-        self.in_ranks: dict[str, str] = {}  # of each case that runs in ranks, its scenario
+        self.in_ranks: dict[str, str] = {}  # the scenario of each case that runs in ranks, by node id
 
     # -- collection
 
@@ -75,16 +75,17 @@ class ExportReadySession:
         others = [item for item in items if item.get_closest_marker(MARKER) is None]
         for item in cases:
             take_options(item)
-        problems: list[str] = []
-        if not in_rank(config):  # which is given the cases of its shard, and would take a share of them
-            cases, of_other_shards = shared_out(config, cases, problems)
+        if not in_rank(config):  # a rank runs only cases of this shard
+            try:
+                cases, of_other_shards = split_by_shard(config, cases)
+            except pytest.UsageError as error:
+                if not hasattr(config, "workeroutput"):
+                    raise
+                config.workeroutput[USAGE_ERROR] = str(error)  # the controller raises it: xdist reports a crash
+                cases, of_other_shards = [], []
             others += of_other_shards
-        items[:] = [] if problems else cases
-        if problems and not hasattr(config, "workeroutput"):
-            raise pytest.UsageError("\n".join(problems))
-        if problems:  # raised in a worker it would be taken for a crash: the controller tells it
-            config.workeroutput[PROBLEMS] = problems  # type: ignore[attr-defined]
-        elif others:
+        items[:] = cases
+        if others:
             config.hook.pytest_deselected(items=others)
         for item in items:
             scenario = chosen_scenario(item) or DEFAULT_SCENARIO
@@ -92,7 +93,7 @@ class ExportReadySession:
                 self.in_ranks[item.nodeid] = scenario
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """No case is charged for what torch imports late, nor the ranks that are forked from this process."""
+        """Import what torch imports late, so that no case and no forked rank has to."""
         here = (item for item in session.items if CASE_OPTIONS in item.stash and item.nodeid not in self.in_ranks)
         if not self.config.option.collectonly and (any(here) or (in_rank(self.config) and self.in_ranks)):
             from pytest_exportready.analysis.processes.warm_up import rehearse
@@ -106,12 +107,12 @@ class ExportReadySession:
         if CASE_OPTIONS in item.stash and (in_rank(self.config) or item.nodeid not in self.in_ranks):
             from pytest_exportready.session.seed import seed
 
-            seed()  # before fixtures: one that seeds otherwise has its way
+            seed()  # before fixtures, which may set another seed
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         __tracebackhide__ = True
-        if PROBLEM not in item.stash:
+        if MARKER_FINDING not in item.stash:
             return
         from pytest_exportready.session.verdict import misdeclared, settle
 
@@ -140,7 +141,7 @@ class ExportReadySession:
                 pyfuncitem.stash[TORCH_OUTPUT] = output
                 self._judge(pyfuncitem, options, function, args, kwargs)
 
-        if READINESS in pyfuncitem.stash:  # of an attempt before
+        if READINESS in pyfuncitem.stash:  # of an earlier attempt
             del pyfuncitem.stash[READINESS]
         pyfuncitem.obj = judged
         try:
@@ -168,19 +169,19 @@ class ExportReadySession:
     def _verdict(
         self, item: pytest.Function, options: CaseOptions, build: functools.partial[Any], ranks: Together | None
     ) -> tuple[Readiness | None, BaseException | None]:
-        """The readiness of a case and what building or judging it raised; no readiness for what pytest itself reads."""
+        """Return the readiness of a case, and what was raised; no readiness for outcomes of pytest, such as a skip."""
         from pytest_exportready.session import verdict
         from pytest_exportready.session.export_hooks import ExportHooks
 
         chosen = chosen_scenario(item)
         name, scenario = item.nodeid, chosen or DEFAULT_SCENARIO
         if inspect.iscoroutinefunction(build.func) or inspect.isasyncgenfunction(build.func):
-            message = "the case function is async, so that it returns no case"
-            return verdict.no_case(message, "write def, not async def", name=name, scenario=scenario), None
-        fault = verdict.raised
+            message, fix = "The case function is async.", "Replace `async def` with `def`."
+            return verdict.no_case(message, fix, name=name, scenario=scenario), None
+        failed = verdict.raised
         try:
             returned = build()
-            fault = verdict.crashed
+            failed = verdict.crashed
             return verdict.judge_returned(
                 returned,
                 options,
@@ -192,14 +193,14 @@ class ExportReadySession:
                 ranks=ranks,
                 cache=self._cache,
             ), None
-        except verdict.PYTESTS_OWN as error:
+        except verdict.PYTEST_OUTCOMES as error:
             return None, error
-        except verdict.FAULTS as error:
-            return fault(error, name=name, scenario=scenario), error
+        except verdict.CASE_ERRORS as error:
+            return failed(error, name=name, scenario=scenario), error
 
     @functools.cached_property
     def _cache(self) -> ResultCache | None:
-        """Results of earlier runs, as far as the options ask for them."""
+        """The stage results of earlier runs; None if the cache is off."""
         options = self.config.stash[OPTIONS]
         if options.cache == "off":
             return None

@@ -1,4 +1,4 @@
-"""What the marker ``export_ready`` says about a collected item."""
+"""Read the marker ``export_ready`` of a collected item."""
 
 from __future__ import annotations
 
@@ -9,19 +9,33 @@ from typing import Any
 import pytest
 
 from pytest_exportready.case.export_case import CaseError
+from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.options import ACCEPTED, CaseOptions, case_options
 from pytest_exportready.case.rules import all_rules
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.scenario import scenario_names
 from pytest_exportready.session.options import MARKER
 
+RULE = Rule(
+    "ER106",
+    "markers_understood",
+    """The arguments of a case's markers exist, have accepted values and do not contradict each other.
+
+    Why it matters:
+        A misspelled argument would otherwise be ignored, and the case would pass without what it asks for.
+
+    Severity:
+        error: the marker `export_ready`, or the marker of a plugin that runs the case, such as `world`, is wrong.
+    """,
+)
+
 CASE_OPTIONS = pytest.StashKey[CaseOptions]()
-PROBLEM = pytest.StashKey[tuple[str, str]]()
-"""Of a case that cannot run: what is wrong with one of its markers, and how to fix it; empty if that is not known."""
+MARKER_FINDING = pytest.StashKey[Finding]()
+"""The finding of a case that cannot run because one of its markers is wrong."""
 
 
 def arguments_of(item: pytest.Item) -> dict[str, Any]:
-    """The marker's arguments: those of module, class, function and parameter together, the closest counts."""
+    """Return the marker's arguments, merged from module, class, function and parameter; the closest one counts."""
     marks = [*reversed(list(item.iter_markers(MARKER))), *_marks_of_parameter(item)]
     return {name: value for mark in marks for name, value in mark.kwargs.items()}
 
@@ -32,18 +46,23 @@ def _marks_of_parameter(item: pytest.Item) -> list[pytest.Mark]:
 
 
 def take_options(item: pytest.Item) -> None:
-    """Store the options that the marker gives, or what is wrong with the markers of the case."""
-    problem = item.ihook.pytest_exportready_marker_problem(item=item)
+    """Store the options that the marker gives, or a finding if a marker of the case is wrong."""
+    wrong = item.ihook.pytest_exportready_marker_problem(item=item)
+    place: dict[str, Any] = {"file": str(item.path), "line": (item.location[1] or 0) + 1, "stage": "case"}
+    fix = f"Correct the arguments of the marker `{MARKER}`."
     try:
         options = _options_of(item)
+    except CaseError as error:
+        finding = RULE.error(f"@{MARKER}", error.problem, error.fix or fix, **place)
     except Exception as error:
-        reason, fix = (error.problem, error.fix) if isinstance(error, CaseError) else (exception_text(error), "")
-        problem = f"export_ready: {reason}", fix
+        says = exception_text(error)
+        finding = RULE.error(f"@{MARKER}", "The arguments could not be read.", fix, torch_says=says, **place)
     else:
-        if not problem:
+        if wrong is None:
             item.stash[CASE_OPTIONS] = options
             return
-    item.stash[PROBLEM] = problem
+        finding = RULE.error("", *wrong, **place)
+    item.stash[MARKER_FINDING] = finding
     if isinstance(item, pytest.Function):
         item.fixturenames = []  # a case that cannot run sets up nothing
 
@@ -53,12 +72,17 @@ def _options_of(item: pytest.Item) -> CaseOptions:
 
     cls = getattr(item, "cls", None)
     if not isinstance(item, pytest.Function) or (cls and issubclass(cls, unittest.TestCase)):
-        raise CaseError("belongs on a function or a method of a plain class, not of a unittest.TestCase")
+        raise CaseError(
+            "The marker is on an item that is not a function or a method of a plain class.",
+            "Move the case out of the `unittest.TestCase`.",
+        )
     if any(mark.args for mark in item.iter_markers(MARKER)):
-        accepted = ", ".join(ACCEPTED)
-        raise CaseError(f"takes keyword arguments only, got a positional one. Accepted: {accepted}")
+        raise CaseError("The marker has a positional argument.", f"Use keyword arguments: {', '.join(ACCEPTED)}.")
     if any("scenarios" in mark.kwargs for mark in _marks_of_parameter(item)):
-        raise CaseError("scenarios belongs on the function, not on one of its parameters")
+        raise CaseError(
+            "`scenarios` is given for one parameter of the function.",
+            "Pass `scenarios` to the marker of the function.",
+        )
     if inspect.isgeneratorfunction(item.obj):
-        raise CaseError("the function is a generator", "write return instead of yield")
+        raise CaseError("The function is a generator.", "Replace `yield` with `return`.")
     return case_options(arguments_of(item), scenarios=scenario_names(), stages=all_stages(), codes=all_rules())

@@ -1,4 +1,4 @@
-"""The name of the marker, and every command-line flag with its ini twin as one frozen Options."""
+"""The name of the marker, and every command-line option with its ini option, as one frozen Options."""
 
 from __future__ import annotations
 
@@ -15,40 +15,34 @@ MARKER = "export_ready"
 OPTIONS = pytest.StashKey["Options"]()
 
 _VALUES = {
-    "junit": ("exportready/junit.xml", "where to write the JUnit file"),
-    "junit-form": ("full", "how to write it: full, or strict, which validates against Jenkins' junit-10.xsd"),
-    "html": ("exportready/report.html", "where to write the HTML page"),
-    "cache": ("off", "results of earlier runs of the same programs: off, read (found, not kept) or on"),
-    "cache-dir": (".exportready_cache", "where these results are kept"),
-    "cache-mib": ("256", "how large that folder may grow"),
-    "confirm": ("0", "run each failure again up to this many times in fresh processes; one that passes is flaky"),
-    "shard": ("", "run part I of N, as in 2/5: the same parts on every machine"),
-    "shard-times": ("", "the JUnit file of an earlier run, for parts that take about as long each"),
-    "reference-models": ("auto", "run the reference models: auto (when no paths are given), always or never"),
+    "junit": ("exportready/junit.xml", "path of the JUnit file"),
+    "junit-form": ("full", "form of the JUnit file: full, or strict, which is valid against junit-10.xsd of Jenkins"),
+    "html": ("exportready/report.html", "path of the HTML page"),
+    "cache": ("off", "reuse stage results of earlier runs: off, read (use the cache, do not write it) or on"),
+    "cache-dir": (".exportready_cache", "folder of the cache"),
+    "cache-mib": ("256", "largest size of the cache in MiB"),
+    "confirm": ("0", "rerun each failure up to this many times in a new process; one that passes is flaky"),
+    "shard": ("", "run shard I of N, such as 2/5; every machine makes the same shards"),
+    "shard-times": ("", "JUnit file of an earlier run, to make shards of about the same duration"),
+    "reference-models": ("auto", "run the reference models: auto (if no path is given), always or never"),
 }
 
 
 @dataclass(frozen=True)
 class Options:
-    """enabled: ``--export-ready`` was given. junit, html: absolute paths of the reports.
+    """The options of a run; all paths are absolute."""
 
-    cache: ``off``, ``read`` or ``on``; cache_dir: an absolute path; cache_bytes: the most it may hold.
-    shard: the part of the cases that runs here; None for all of them. shard_times: an absolute path, None for none.
-    reference_models: ``auto``, ``always`` or ``never``. junit_form: ``full`` or ``strict``.
-    confirm: how often a failure is run again.
-    """
-
-    enabled: bool
+    enabled: bool  # with ``--export-ready``
     junit: Path
     html: Path
-    cache: str
+    cache: str  # ``off``, ``read`` or ``on``
     cache_dir: Path
-    cache_bytes: int
-    shard: Shard | None
+    cache_bytes: int  # the largest size of the cache
+    shard: Shard | None  # None: run all cases
     shard_times: Path | None
-    reference_models: str
-    junit_form: str = "full"
-    confirm: int = 0
+    reference_models: str  # ``auto``, ``always`` or ``never``
+    junit_form: str = "full"  # or ``strict``
+    confirm: int = 0  # how often a failure is run again
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -57,22 +51,26 @@ def add_options(parser: pytest.Parser) -> None:
         "--export-ready",
         action="store_true",
         default=None,
-        help="run the export cases (functions marked export_ready) and the reference models only",
+        help="run only export cases (functions marked `export_ready`) and the reference models",
     )
-    parser.addini("export_ready", "as --export-ready", type="bool", default=False)
+    parser.addini("export_ready", "same as --export-ready", type="bool", default=False)
     for name, (default, text) in _VALUES.items():
         group.addoption(f"--export-ready-{name}", default=None, metavar="VALUE", help=f"{text} [{default}]")
-        parser.addini(f"export_ready_{name.replace('-', '_')}", f"as --export-ready-{name}", default=default)
+        parser.addini(f"export_ready_{name.replace('-', '_')}", f"same as --export-ready-{name}", default=default)
 
 
 def is_enabled(config: pytest.Config, arguments: Namespace) -> bool:
-    """Whether ``--export-ready`` is among the parsed command-line ``arguments``, or set in the ini file."""
+    """Return whether ``--export-ready`` is given in ``arguments`` or in the ini file."""
     given = arguments.export_ready
     return bool(config.getini("export_ready") if given is None else given)
 
 
 def read_options(config: pytest.Config) -> Options:
-    """Raises pytest.UsageError for a value that is not accepted, when the plugin is enabled."""
+    """Return the options of the run.
+
+    Raises:
+        pytest.UsageError: a value is not accepted, and the plugin is enabled.
+    """
 
     def value(name: str) -> str:
         given = config.getoption(f"--export-ready-{name}")
@@ -99,7 +97,7 @@ def read_options(config: pytest.Config) -> Options:
 
 
 def _mebibytes(given: str) -> int:
-    """Bytes; -1 for what is no positive number of MiB, to be refused when the plugin is enabled."""
+    """Return the size in bytes; -1 for a text that is not a positive number of MiB, which `_check` rejects."""
     return int(given) << 20 if given.isdecimal() and int(given) else -1
 
 
@@ -111,25 +109,27 @@ def _shard(given: str) -> Shard | None:
 
 
 def _check(options: Options) -> None:
-    if options.reference_models not in ("auto", "always", "never"):
-        raise pytest.UsageError(
-            f"--export-ready-reference-models={options.reference_models}: accepted are auto, always and never"
-        )
-    if options.junit_form not in ("full", "strict"):
-        raise pytest.UsageError(f"--export-ready-junit-form={options.junit_form}: accepted are full and strict")
-    if options.cache not in ("off", "read", "on"):
-        raise pytest.UsageError(f"--export-ready-cache={options.cache}: accepted are off, read and on")
+    for name, value, accepted in (
+        ("reference-models", options.reference_models, ("auto", "always", "never")),
+        ("junit-form", options.junit_form, ("full", "strict")),
+        ("cache", options.cache, ("off", "read", "on")),
+    ):
+        if value not in accepted:
+            choices = f"{', '.join(accepted[:-1])} or {accepted[-1]}"
+            raise pytest.UsageError(f"--export-ready-{name}={value} is not accepted. Fix: Use {choices}.")
     if options.cache_bytes < 0:
-        raise pytest.UsageError("--export-ready-cache-mib: accepted is a whole number of MiB, 1 at the least")
+        raise pytest.UsageError("--export-ready-cache-mib is not a whole number of MiB of at least 1.")
     if options.confirm < 0:
-        raise pytest.UsageError("--export-ready-confirm: accepted is a whole number")
+        raise pytest.UsageError("--export-ready-confirm is not a whole number.")
     if options.shard_times is not None and not options.shard_times.is_file():
-        raise pytest.UsageError(f"--export-ready-shard-times={options.shard_times}: no such file")
+        raise pytest.UsageError(f"--export-ready-shard-times={options.shard_times} does not exist.")
     for name, path in (("junit", options.junit), ("html", options.html)):
         if os.path.exists(path) and not os.path.isfile(path):
-            raise pytest.UsageError(f"--export-ready-{name}={path}: is not a file. Fix: name a file to write")
+            raise pytest.UsageError(f"--export-ready-{name}={path} is not a file. Fix: Use the path of a file.")
         above = next((folder for folder in path.parents if os.path.lexists(folder)), path.root)
-        if not os.path.isdir(above):  # told now, not when every case has run
-            raise pytest.UsageError(f"--export-ready-{name}={path}: {above} is no folder. Fix: name another path")
+        if not os.path.isdir(above):  # reported now, not after every case has run
+            raise pytest.UsageError(f"--export-ready-{name}={path}: {above} is not a directory. Fix: Use another path.")
     if options.junit == options.html:
-        raise pytest.UsageError(f"--export-ready-junit and --export-ready-html are both {options.html}: give two files")
+        raise pytest.UsageError(
+            f"--export-ready-junit and --export-ready-html are both {options.html}. Fix: Use two different paths."
+        )

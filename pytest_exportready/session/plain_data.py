@@ -1,4 +1,4 @@
-"""The data of a test report, which any plugin may have added to, as what xdist can carry from a worker."""
+"""Convert the data of a test report to types that xdist can send; any plugin may have added to it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def plain_data(value: Any) -> Any:
-    """``value`` in exact built-in types, text without lone surrogates: anything else ends an xdist session.
+    """Return ``value`` in exact built-in types, text without lone surrogates: anything else ends an xdist session.
 
-    Tuples stay tuples. What is of no such type becomes its ``str``.
+    Tuples stay tuples. An object of another type becomes its ``str``.
     """
     if value is None or isinstance(value, bool):
         return value

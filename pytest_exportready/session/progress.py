@@ -1,4 +1,4 @@
-"""What the terminal shows while cases run: ``[3/8] vit.py::test_vit: train inspect ... -> ready (2.1 s)``."""
+"""Print the progress of a run: ``[3/8] vit.py::test_vit: train inspect ... -> ready (2.1 s)``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_exportready.case.sanitize import plain
 
 
 class Progress:
-    """One line a case. In this process it grows stage by stage; with xdist it is written when the case ended.
+    """Print one line per case: stage by stage in this process, at the end of the case with xdist.
 
-    With ``-v`` the lines are pytest's and the stages stand within them; with ``-q`` all is pytest's.
+    With ``-v`` the stages are part of the lines of pytest; with ``-q`` only pytest prints.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -39,18 +39,18 @@ class Progress:
             self._write(f"{name} ")
 
     def end(self, report: pytest.TestReport) -> None:
-        told = _told(report)
-        if told is None or not self._own_lines:
+        outcome = _outcome(report)
+        if outcome is None or not self._own_lines:
             return
         if self._open != report.nodeid:
             self._begin(report.nodeid)
-        word, colour = told
-        self._write(f"-> {word} ({report.duration:.1f} s)", end=True, **{colour: True})
+        word, color = outcome
+        self._write(f"-> {word} ({report.duration:.1f} s)", end=True, **{color: True})
         self._open = ""
 
     def status(self, report: Any, status: Any) -> Any:
-        """``status`` without pytest's own letter beside our line."""
-        if self._own_lines and isinstance(report, pytest.TestReport) and _told(report) is not None:
+        """Return ``status`` without the letter of pytest, which would be added to our line."""
+        if self._own_lines and isinstance(report, pytest.TestReport) and _outcome(report) is not None:
             category, _, word = status
             return category, "", word
         return status
@@ -63,7 +63,7 @@ class Progress:
         self._open = nodeid
 
     @property
-    def _own_lines(self) -> bool:  # asked each time: live logging turns -v on when the session has begun
+    def _own_lines(self) -> bool:  # not cached: live logging turns -v on after the session has begun
         return self._config.getoption("verbose", 0) == 0 and self._terminal() is not None
 
     def _terminal(self) -> Any:
@@ -84,20 +84,20 @@ class Progress:
 
 @contextmanager
 def _stderr_kept() -> Iterator[None]:
-    """pytest sets ``sys.stderr`` when it captures again, over what was put in its place meanwhile."""
-    given = sys.stderr
+    """Keep ``sys.stderr``: pytest sets it when it resumes capturing, and would undo a redirection."""
+    redirected = sys.stderr
     try:
         yield
     finally:
-        sys.stderr = given
+        sys.stderr = redirected
 
 
-def _told(report: pytest.TestReport) -> tuple[str, str] | None:
-    """How a case ended and the colour of that; None for a report that ends nothing."""
+def _outcome(report: pytest.TestReport) -> tuple[str, str] | None:
+    """Return the outcome of a case and its color; None for a report that does not end the case."""
     if getattr(report, "context", None) is not None:  # of a subtest
         return None
     if report.when not in ("setup", "call", "teardown"):
-        return "lost: its process crashed", "red"
+        return "lost, its process crashed", "red"
     if report.when != "call" and report.passed:
         return None
     if report.skipped:
@@ -106,15 +106,15 @@ def _told(report: pytest.TestReport) -> tuple[str, str] | None:
         return ("xfailed" if hasattr(report, "wasxfail") else "skipped") + at, "yellow"
     if report.when != "call":
         return f"error in {report.when}", "red"
-    return _told_of_call(report)
+    return _outcome_of_call(report)
 
 
-def _told_of_call(report: pytest.TestReport) -> tuple[str, str]:
+def _outcome_of_call(report: pytest.TestReport) -> tuple[str, str]:
     data = getattr(report, "exportready", None)
     if data is None:
-        return ("passed, but not judged", "yellow") if report.passed else ("failed", "red")
+        return ("passed without running the stages", "yellow") if report.passed else ("failed", "red")
     if data["outcome"] == "infra":
-        return f"cannot tell, infra at {data['failed_stage']}", "yellow"
+        return f"inconclusive (infrastructure error at {data['failed_stage']})", "yellow"
     if data["outcome"] == "failed":
         return f"NOT READY at {data['failed_stage']}", "red"
     return ("ready", "green") if report.passed else ("ready, but FAILED", "red")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
@@ -14,18 +13,24 @@ from pytest_exportready.session.marker import CASE_OPTIONS
 from pytest_exportready.session.merge_ranks import worst_of
 
 SECONDS = 600.0
-"""For building, training and judging a case in ranks, unless a ``world`` marker of its own says otherwise."""
+"""For building, training and judging a case in ranks, unless the case has a ``world`` marker."""
 
 FINISH = Rule(
     "ER104",
     "ranks_finish",
-    "Every rank that trains and judges a case comes to an end: none dies, hangs, or leaves out a collective that "
-    "others wait in.",
+    """Every rank that trains and judges a case finishes.
+
+    Why it matters:
+        If one rank dies, hangs or skips a collective, the others wait for it in their collectives until the timeout.
+
+    Severity:
+        error: a rank died, did not finish in time, or did not run the same collectives as the others.
+    """,
 )
 
 
 class Rank(Protocol):
-    """The rank that this process is, as the plugin that has started it describes it (``pytest_exportready_rank``)."""
+    """The rank that this process runs as, from the plugin that started it (``pytest_exportready_rank``)."""
 
     @property
     def size(self) -> int:
@@ -36,18 +41,18 @@ class Rank(Protocol):
 
 
 def current_rank(config: pytest.Config) -> Rank | None:
-    """Return the rank that this process is; None outside of ranks."""
+    """Return the rank that this process runs as; None outside of ranks."""
     rank: Rank | None = config.hook.pytest_exportready_rank()
     return rank
 
 
 def in_rank(config: pytest.Config) -> bool:
-    """Return whether this process is a rank that runs what another pytest process asks for."""
+    """Return whether this process is a rank that runs tests for another pytest process."""
     return current_rank(config) is not None
 
 
 def run_in_ranks(item: pytest.Item, scenario: str) -> bool:
-    """Have a case whose scenario trains in ranks run in them; whether it does."""
+    """Mark the case to run in ranks if its scenario needs several; return whether it runs in ranks."""
     from pytest_exportready.case.scenario import ScenarioError, find_scenario
 
     if CASE_OPTIONS not in item.stash:
@@ -64,11 +69,13 @@ def run_in_ranks(item: pytest.Item, scenario: str) -> bool:
 
 
 def without_verdict(report: pytest.TestReport, scenario: str) -> Readiness:
-    """The readiness of a case of which the ranks tell nothing: what they failed of, the first cause first."""
-    cause = report.longreprtext.strip().partition("\n")[0]
-    named = re.match(r"rank (\d+) of", cause)
-    fix = "see what each rank was doing, below; a rank that ran out of memory needs a larger machine"
-    finding = FINISH.error("", cause, fix, stage="train", rank=int(named[1]) if named else None)
+    """Return the readiness of a case whose ranks failed before they had a verdict."""
+    first_line = report.longreprtext.strip().partition("\n")[0]
+    failure = getattr(report, "rank_failure", {"problem": first_line, "fix": "", "ranks": []})
+    message = f"{failure['problem'][:1].upper()}{failure['problem'][1:]}"
+    fix = failure["fix"] or "Check what each rank was doing, in the report of the test; a rank may need more memory."
+    (rank,) = failure["ranks"] if len(failure["ranks"]) == 1 else (None,)
+    finding = FINISH.error("", message if message.endswith(".") else f"{message}.", fix, stage="train", rank=rank)
     return Readiness(report.nodeid, scenario, (StageResult("train", "failed"),), (finding,))
 
 
@@ -85,26 +92,26 @@ class Together:
 
     @property
     def lead(self) -> bool:
-        """Whether this rank proves what one rank can prove for all."""
+        """Whether this rank runs the stages that one rank runs for all."""
         return self._meeting.here == 0
 
     def leave(self) -> None:
         """Leave the process group, so that no other rank waits for this one."""
         self._rank.leave()
 
-    def settle(self, mine: Readiness | None) -> Readiness | None:
-        """The verdict of all ranks. None: this rank has none, as its case function skipped the test."""
-        told = [json.loads(text) for text in self._meeting.exchange(_text(mine), self.seconds)]
-        verdicts = [Readiness.from_dict(data) for data in told if data is not None]
+    def settle(self, own: Readiness | None) -> Readiness | None:
+        """Return the verdict of all ranks.
+
+        Args:
+            own: The verdict of this rank; None if its case function skipped the test.
+        """
+        text = json.dumps(None if own is None else own.to_dict()).encode()
+        exchanged = [json.loads(data) for data in self._meeting.exchange(text, self.seconds)]
+        verdicts = [Readiness.from_dict(data) for data in exchanged if data is not None]
         return worst_of(verdicts) if verdicts else None
 
 
-def _text(readiness: Readiness | None) -> bytes:
-    data: Any = None if readiness is None else readiness.to_dict()
-    return json.dumps(data).encode()
-
-
 def together(config: pytest.Config) -> Together | None:
-    """The ranks that this process judges a case with; None where it is alone."""
+    """Return the ranks that this process judges a case with; None if it judges alone."""
     rank = current_rank(config)
     return None if rank is None or rank.size == 1 else Together(rank)

@@ -1,4 +1,4 @@
-"""Collect the reference models that come with the plugin: when no path is given, or when they are named."""
+"""Collect the bundled reference models: if no path is given, or if they are named."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class ReferenceModel(pytest.Module):
 
 
 class ReferenceModels:
-    """The hooks that collect them, registered where the package is installed."""
+    """The hooks that collect the reference models, registered if their package is installed."""
 
     def __init__(self, config: pytest.Config, folder: Path) -> None:
         self.folder = folder
         if not (config.invocation_params.dir / PACKAGE).exists():
-            ours = f"{PACKAGE}/"  # a node id from a report works on the command line
-            config.args = [f"{folder.parent}/{arg}" if arg.startswith(ours) else arg for arg in config.args]
+            prefix = f"{PACKAGE}/"  # a node id from a report works on the command line
+            config.args = [f"{folder.parent}/{arg}" if arg.startswith(prefix) else arg for arg in config.args]
         given = config.args_source is config.ArgsSource.ARGS
         wanted = config.stash[OPTIONS].reference_models
         if wanted == "always" or (wanted == "auto" and not given):
@@ -38,7 +38,7 @@ class ReferenceModels:
         self, file_path: Path, parent: pytest.Collector
     ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
         collectors = yield
-        if not collectors:  # unless pytest's own patterns apply, or it is named on the command line
+        if not collectors:  # pytest collects a file that its patterns match or that the command line names
             module = self.pytest_pycollect_makemodule(file_path, parent)
             return [] if module is None else [module]
         return collectors
@@ -49,12 +49,12 @@ class ReferenceModels:
             return None
         if module_path.suffix != ".py" or module_path.name.startswith("_"):
             return None
-        # the same id wherever the package lies: reports of different machines are compared by it
+        # the same id wherever the package is installed: it identifies the case in reports of other machines
         nodeid = f"{PACKAGE}/{module_path.name}"
         return ReferenceModel.from_parent(parent, path=module_path, nodeid=nodeid)
 
 
 def installed_at() -> Path | None:
-    """The folder of the reference models."""
+    """Return the folder of the reference models; None if they are not installed."""
     spec = find_spec(PACKAGE)
     return Path(spec.origin).parent if spec and spec.origin else None

@@ -1,4 +1,4 @@
-"""The hooks of a run with ``--export-ready`` that only the controller has: gather results, write reports."""
+"""The hooks that gather results and write the reports, in the controller of a run with ``--export-ready``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from pytest_exportready.session.options import OPTIONS
 from pytest_exportready.session.progress import Progress
 from pytest_exportready.session.sharding import RAN, SHARD
 
-PROBLEMS = "exportready_problems"
-"""Where a worker of xdist leaves what is wrong with markers."""
+USAGE_ERROR = "exportready_usage_error"
+"""The key under which a worker of xdist sends a usage error."""
 
 GREEN = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 NOTHING_RUNS = ("collectonly", "setuponly", "showfixtures", "show_fixtures_per_test")
 
 
 class Reporting:
-    """Whatever goes wrong in here is told at the end, fails the run, and takes no result with it."""
+    """Gather results and write reports. An error in here is printed at the end and fails the run."""
 
     def __init__(self, config: pytest.Config, progress: Progress) -> None:
         self.config = config
@@ -38,10 +38,10 @@ class Reporting:
         self.run: Run | None = None
         self.session: pytest.Session | None = None
         self.written: list[Path] = []
-        self.troubles: list[str] = []
+        self.errors: list[str] = []
         self.hints: list[str] = []
-        self.problems: dict[str, None] = {}
-        self.waiting: dict[str, None] | None = None
+        self.usage_error = ""
+        self.pending: dict[str, None] | None = None
         self.shard: RanShard | None = None
 
     @contextmanager
@@ -49,10 +49,10 @@ class Reporting:
         try:
             yield
         except Exception as error:
-            fix = "report this fault of pytest-exportready"
+            fix = "Report this error to pytest-exportready."
             if isinstance(error, OSError):
-                fix = "free space, or another path (--export-ready-junit, --export-ready-html)"
-            self.troubles.append(f"cannot {doing}: {exception_text(error)}. Fix: {fix}")
+                fix = "Free disk space, or use another path (--export-ready-junit, --export-ready-html)."
+            self.errors.append(f"Cannot {doing}: {exception_text(error)}. Fix: {fix}")
             self._fail_run()
 
     def _fail_run(self) -> None:
@@ -70,11 +70,11 @@ class Reporting:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        if self.waiting is None:  # every worker collects, and one that replaces another does again
+        if self.pending is None:  # every worker collects, also one that replaces another
             self._collected(ids)
 
     def _collected(self, ids: Sequence[str]) -> None:
-        self.waiting = dict.fromkeys(ids)
+        self.pending = dict.fromkeys(ids)
         self.progress.collected(len(ids))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -82,15 +82,15 @@ class Reporting:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if self.waiting is not None:
-            self.waiting.pop(report.nodeid, None)
-        with self._surviving("take a report"):
+        if self.pending is not None:
+            self.pending.pop(report.nodeid, None)
+        with self._surviving("read a test report"):
             self.gather.add(report)
             self.progress.end(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            with self._surviving("take a report"):
+            with self._surviving("read a test report"):
                 self.gather.add_collect(report)
 
     @pytest.hookimpl(wrapper=True)
@@ -100,7 +100,7 @@ class Reporting:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         output = getattr(node, "workeroutput", None) or {}
-        self.problems.update(dict.fromkeys(output.get(PROBLEMS, ())))
+        self.usage_error = output.get(USAGE_ERROR, self.usage_error)
         if SHARD in output:
             self.shard = RanShard(**output[SHARD])
 
@@ -108,12 +108,12 @@ class Reporting:
     def pytest_runtestloop(self) -> Generator[None, object, object]:
         if not self._nothing_runs:
             for path in (self.options.junit, self.options.html):
-                with suppress(OSError):  # told when it is written
+                with suppress(OSError):  # reported when it is written
                     path.unlink()  # a crash must not leave the verdict of an earlier run
         with reported_on_sigterm():
             result = yield
-        if self.problems:
-            raise pytest.UsageError("\n".join(self.problems))
+        if self.usage_error:
+            raise pytest.UsageError(self.usage_error)
         return result
 
     # -- at the end
@@ -124,10 +124,10 @@ class Reporting:
             return
         self.session = session
         self.shard = self.config.stash.get(RAN, self.shard)
-        for nodeid in self.waiting or ():
-            with self._surviving("take a report"):
+        for nodeid in self.pending or ():
+            with self._surviving("read a test report"):
                 self.gather.add(_did_not_run(nodeid))
-        with self._surviving("make the reports"):
+        with self._surviving("create the reports"):
             shards = (self.shard,) if self.shard else ()
             self.run = replace(self.gather.run(properties(self.config.rootpath)), shards=shards)
             if self.options.confirm and self.run.counts["failed"]:
@@ -135,7 +135,7 @@ class Reporting:
             self._write(self.run)
         if self.shard and self.shard.cases and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK  # more shards than cases
-        if self.troubles:
+        if self.errors:
             self._fail_run()
 
     def _confirmed(self, run: Run) -> Run:
@@ -148,11 +148,11 @@ class Reporting:
         assert self.session is not None
         judged = run.counts["passed"] and not any(run.counts[outcome] for outcome in ("failed", "infra", "missing"))
         if judged and self.session.exitstatus == pytest.ExitCode.TESTS_FAILED:
-            self.session.exitstatus = pytest.ExitCode.OK  # what failed has passed in a fresh process
+            self.session.exitstatus = pytest.ExitCode.OK  # every failure has passed in a new process
         return run
 
     def _write(self, run: Run) -> None:
-        """Every report is made of ``run``, which is what the JUnit file reads back as."""
+        """Write every report from ``run``, which is also what the JUnit file is read as."""
         from pytest_exportready.report.ci_limits import too_large
         from pytest_exportready.report.html import write_html
         from pytest_exportready.report.junit import write_junit
@@ -175,15 +175,15 @@ class Reporting:
 
             with self._surviving("print the summary"):
                 write_summary(terminalreporter, self.run, self.written)
-            self.run = None  # millions of objects, through which the collector would go again and again
+            self.run = None  # millions of objects, which would slow down garbage collection
         for hint in self.hints:
             terminalreporter.write_line(hint, yellow=True)
-        for trouble in self.troubles:
-            terminalreporter.write_line(trouble, red=True)
+        for error in self.errors:
+            terminalreporter.write_line(error, red=True)
 
 
 def _did_not_run(nodeid: str) -> pytest.TestReport:
-    """A report in the form of xdist's for a crash: no verdict on the case, and never green."""
+    """Return a report in the form that xdist uses for a crash: an infrastructure error of the case."""
     return pytest.TestReport(
         nodeid=nodeid,
         location=(nodeid.split("::")[0], None, nodeid),

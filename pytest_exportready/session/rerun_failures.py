@@ -1,4 +1,4 @@
-"""Run each failure again in fresh processes: one that passes there once is flaky, and no verdict on the model."""
+"""Run each failure again in new processes: one that passes there is flaky."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pytest_exportready.report.junit import JUnitError, read_junit
 from pytest_exportready.report.run import Run, TestResult
 
 LIMIT = 20
-"""Failures that are run again; with more, it is no chance that they fail."""
+"""The number of failures that are run again; if more fail, they are hardly flaky."""
 
-PATIENCE = 300.0
-"""Seconds that a fresh process may take beyond three times what the case took."""
+TIMEOUT = 300.0
+"""Seconds that a new process may take in addition to three times the duration of the case."""
 
 
-_WRITTEN_BY_OTHERS = {
+_OUTPUT_OPTIONS = {
     "xmlpath": "--junitxml",
     "htmlpath": "--html",
     "report_log": "--report-log",
@@ -32,54 +32,57 @@ _WRITTEN_BY_OTHERS = {
     "log_file": "--log-file",
     "basetemp": "--basetemp",
 }
-"""Options, of pytest and of plugins, that name what a run writes."""
+"""Options of pytest and of plugins that name a file or folder that a run writes."""
 
-_ASKING = ("--pdb", "--trace")
-"""Flags that wait for somebody at the keyboard."""
+_INTERACTIVE = ("--pdb", "--trace")
+"""Flags that wait for input."""
 
 
-def confirmed(config: pytest.Config, run: Run, times: int, tell: Callable[[str], None]) -> Run:
-    """``run`` after each of its failures was run again up to ``times`` times, the first pass being enough.
+def confirmed(config: pytest.Config, run: Run, times: int, write_line: Callable[[str], None]) -> Run:
+    """Run each failure of ``run`` again, up to ``times`` times or until it passes, and return the updated run.
 
-    One that passes becomes a pass with the failure as an earlier attempt; of one that does not, the failures in fresh
-    processes are its earlier attempts. tell: is told about each of them. Ctrl-C ends it, and what is known stays.
+    A failure that passes becomes a pass with the failure as an earlier attempt. For one that fails again, the new
+    failures are its earlier attempts. Ctrl-C keeps the results so far.
+
+    Args:
+        write_line: Prints a line about each failure.
     """
     failed = [result for result in run.results if result.outcome == "failed"]
     again: dict[str, TestResult] = {}
     try:
         for number, result in enumerate(failed[:LIMIT], 1):
-            tell(f"confirming {number} of {len(failed[:LIMIT])}: {result.nodeid}")
+            write_line(f"Rerunning failure {number} of {len(failed[:LIMIT])}: {result.nodeid}")
             again[result.nodeid] = after = _confirmed(config, result, times)
-            tell(f"  {_told(result, after)}")
+            write_line(f"  {_conclusion(result, after)}")
     except KeyboardInterrupt:
-        tell(f"confirming interrupted: {len(failed) - len(again)} of {len(failed)} not run again")
+        write_line(f"Interrupted: {len(failed) - len(again)} of {len(failed)} failures were not rerun")
     return replace(run, results=tuple(again.get(result.nodeid, result) for result in run.results))
 
 
-def _told(before: TestResult, after: TestResult) -> str:
+def _conclusion(before: TestResult, after: TestResult) -> str:
     if after.outcome == "passed":
-        return "passes there: flaky"
-    return "fails there too" if after.earlier != before.earlier else "came to no verdict there: not confirmed"
+        return "passed: flaky"
+    return "failed again" if after.earlier != before.earlier else "inconclusive: not confirmed"
 
 
 def _confirmed(config: pytest.Config, result: TestResult, times: int) -> TestResult:
     failures: list[str] = []
     for number in range(1, times + 1):
-        fresh = _in_fresh_process(config, result)
+        fresh = _in_new_process(config, result)
         if fresh is not None and fresh.outcome == "passed":
-            message = f"{result.message} (and passed in fresh process {number} of {times})"
+            message = f"{result.message} (and passed in new process {number} of {times})"
             return replace(fresh, earlier=(*result.earlier, message), seconds=result.seconds)
         if fresh is not None and fresh.outcome == "failed":
-            failures.append(f"in fresh process {number} of {times}: {fresh.message}")
+            failures.append(f"in new process {number} of {times}: {fresh.message}")
     return replace(result, earlier=(*result.earlier, *failures))
 
 
-def _in_fresh_process(config: pytest.Config, result: TestResult) -> TestResult | None:
-    """What the case comes to there; None when the process leaves no result."""
+def _in_new_process(config: pytest.Config, result: TestResult) -> TestResult | None:
+    """Return the result of the case in a new process; None if the process wrote none."""
     with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
         junit = Path(folder) / "junit.xml"
         command = [sys.executable, "-m", "pytest", *_arguments(config, result), *_into(config, Path(folder))]
-        _run(command, config.invocation_params.dir, 3 * result.seconds + PATIENCE)
+        _run(command, config.invocation_params.dir, 3 * result.seconds + TIMEOUT)
         try:
             results = read_junit(junit).results
         except JUnitError:
@@ -88,7 +91,7 @@ def _in_fresh_process(config: pytest.Config, result: TestResult) -> TestResult |
 
 
 def _run(command: list[str], folder: Path, seconds: float) -> None:
-    """Run it to its end, or to ours: then what it has started ends with it."""
+    """Run ``command`` for at most ``seconds``, and end every process that it started."""
     silent = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, cwd=folder, start_new_session=True, **silent)  # type: ignore[call-overload]
     try:
@@ -101,7 +104,7 @@ def _run(command: list[str], folder: Path, seconds: float) -> None:
 
 
 def _arguments(config: pytest.Config, result: TestResult) -> Iterator[str]:
-    """Those of this run, with the one case instead of paths, in one process, without a part of anything."""
+    """Yield the arguments of this run for the one case: no other path, no shard, no workers."""
     yield from _without_paths(config)
     file, colons, name = result.nodeid.partition("::")
     path = config.rootpath / file
@@ -117,14 +120,14 @@ def _arguments(config: pytest.Config, result: TestResult) -> Iterator[str]:
 
 
 def _without_paths(config: pytest.Config) -> Iterator[str]:
-    """``tests`` in ``-k tests tests`` is once the value of an option, and once a path."""
+    """Yield the arguments without paths. In ``-k tests tests`` the first is a value, and the second a path."""
     paths = [str(path) for path in config.getoption("file_or_dir") or ()]
-    given = [argument for argument in map(str, config.invocation_params.args) if argument not in _ASKING]
-    spare = {path: given.count(path) - paths.count(path) for path in paths}
+    given = [argument for argument in map(str, config.invocation_params.args) if argument not in _INTERACTIVE]
+    as_values = {path: given.count(path) - paths.count(path) for path in paths}
     before = ""
     for argument in given:
-        if argument in paths and spare[argument] > 0 and before.startswith("-"):
-            spare[argument] -= 1
+        if argument in paths and as_values[argument] > 0 and before.startswith("-"):
+            as_values[argument] -= 1
             yield argument
         elif argument in paths:
             paths.remove(argument)
@@ -134,10 +137,10 @@ def _without_paths(config: pytest.Config) -> Iterator[str]:
 
 
 def _into(config: pytest.Config, folder: Path) -> Iterator[str]:
-    """What the fresh process writes, whoever asked for it, goes where it takes the place of nothing."""
+    """Yield arguments that make the new process write its files to ``folder``, so that it does not overwrite any."""
     yield f"--export-ready-junit={folder / 'junit.xml'}"
     yield f"--export-ready-html={folder / 'report.html'}"
-    for name, flag in _WRITTEN_BY_OTHERS.items():
+    for name, flag in _OUTPUT_OPTIONS.items():
         if config.getoption(name, None):
             yield f"{flag}={folder / name}"
     if config.pluginmanager.hasplugin("cacheprovider"):

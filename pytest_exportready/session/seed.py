@@ -1,4 +1,4 @@
-"""Where random numbers begin: the same for each case in each run, whatever ran before it and in whichever process."""
+"""Seed each case, so that it has the same random numbers in every run and process, and after any other case."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SEED = 0
 
 
 def seed() -> None:
-    """Seed torch, Python's ``random`` and, where it is imported, numpy."""
+    """Seed torch, Python's ``random`` and, if it is imported, NumPy."""
     import torch
 
     torch.manual_seed(SEED)

@@ -1,4 +1,4 @@
-"""Leave the cases of other shards out, and say which part of which whole was run here."""
+"""Deselect the cases of other shards, and record which shard ran here."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from pytest_exportready.report.shard import RanShard
 from pytest_exportready.session.options import OPTIONS
 
 SHARD = "exportready_shard"
-"""Where a worker of xdist leaves which part of which whole it has collected."""
+"""The key under which a worker of xdist sends the shard that it collected."""
 
 RAN = pytest.StashKey[RanShard]()
-"""The same, in the process that has collected it."""
+"""The shard that this process collected."""
 
 
-def shared_out(
-    config: pytest.Config, cases: list[pytest.Item], problems: list[str]
-) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """The cases that run here, and those of other shards.
+def split_by_shard(config: pytest.Config, cases: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return the cases that run here, and those of other shards.
 
-    A file of times that cannot be read is added to ``problems``: without it each machine would come to other parts.
+    Raises:
+        pytest.UsageError: the file of times cannot be read; without it each machine would make other shards.
     """
     options = config.stash[OPTIONS]
     if options.shard is None:
@@ -34,13 +33,12 @@ def shared_out(
         try:
             earlier = read_junit(options.shard_times)
         except JUnitError as error:
-            problems.append(f"--export-ready-shard-times: {error}")
-            return [], []
+            raise pytest.UsageError(f"--export-ready-shard-times: {error}") from error
         seconds = {result.nodeid: result.seconds for result in earlier.results if result.seconds}
     nodeids = [case.nodeid for case in cases]
     whole = sha256(repr((sorted(nodeids), sorted(seconds.items()))).encode()).hexdigest()[:12]
     ran = config.stash[RAN] = RanShard(options.shard.number, options.shard.of, len(nodeids), whole)
     if hasattr(config, "workeroutput"):
         config.workeroutput[SHARD] = asdict(ran)
-    mine = options.shard.share(nodeids, seconds)
-    return [case for case in cases if case.nodeid in mine], [case for case in cases if case.nodeid not in mine]
+    selected = options.shard.share(nodeids, seconds)
+    return [c for c in cases if c.nodeid in selected], [c for c in cases if c.nodeid not in selected]

@@ -1,8 +1,8 @@
-"""Keep what torch prints while a case is judged out of the terminal; the reports hold it.
+"""Keep the output of torch out of the terminal while a case is judged; the reports contain it.
 
-For a failed export torch prints whole graphs on stderr, and warnings through its loggers, where a finding says in a
-line what is wrong. It also formats every graph for the logger ``torch.__trace`` as soon as that has a handler, and
-pytest 9.2 attaches its capture to every logger that does not propagate.
+For a failed export torch prints whole graphs to stderr and warnings to its loggers; a finding gives the cause in one
+line. torch also formats every graph for the logger ``torch.__trace`` as soon as that has a handler, and pytest 9.2
+attaches its capture handler to every logger that does not propagate.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, TextIO
 
 TRACE = "torch.__trace"
 _RELAYS = ("logging", "traceback", "warnings")
-"""Modules that print for others."""
+"""Modules that print on behalf of their callers."""
 
 
 class _WithoutTorch:
-    """``stream`` for everybody but torch, whose output goes to ``kept``."""
+    """A stream that writes the output of torch to ``kept`` and everything else to ``stream``."""
 
     def __init__(self, stream: TextIO, kept: TextIO) -> None:
         self._stream = stream
@@ -36,7 +36,7 @@ class _WithoutTorch:
 
 @contextmanager
 def torch_output_kept() -> Iterator[io.StringIO]:
-    """Collect what torch prints on stderr and logs, for a while. With ``TORCH_LOGS``, what it asks for is printed."""
+    """Collect what torch prints to stderr and logs. If ``TORCH_LOGS`` is set, print it as usual."""
     kept = io.StringIO()
     with ExitStack() as stack:
         stack.enter_context(_without_pytest(logging.getLogger(TRACE)))
@@ -55,32 +55,32 @@ def _torch_loggers() -> list[logging.Logger]:
 
 @contextmanager
 def _without_pytest(logger: logging.Logger) -> Iterator[None]:
-    """Take pytest's handlers off ``logger``; those of torch and of the user stay."""
-    taken = [handler for handler in logger.handlers if type(handler).__module__.startswith("_pytest.")]
-    for handler in taken:
+    """Remove pytest's handlers from ``logger`` for a while; those of torch and of the user stay."""
+    removed = [handler for handler in logger.handlers if type(handler).__module__.startswith("_pytest.")]
+    for handler in removed:
         logger.removeHandler(handler)
     try:
         yield
     finally:
-        for handler in taken:
+        for handler in removed:
             logger.addHandler(handler)
 
 
 @contextmanager
 def _streaming_to(stream: TextIO, logger: logging.Logger) -> Iterator[None]:
-    """Let the handlers that write to the terminal write to ``stream``; subclasses write elsewhere."""
+    """Redirect the handlers that write to the terminal to ``stream``; subclasses write elsewhere."""
     before = [(handler, handler.stream) for handler in logger.handlers if type(handler) is logging.StreamHandler]
     for handler, _ in before:
         handler.stream = stream  # setStream() would flush the other one, which may be closed
     try:
         yield
     finally:
-        for handler, given in before:
-            handler.stream = given
+        for handler, original in before:
+            handler.stream = original
 
 
 def _torch_prints() -> bool:
-    """Return whether torch is what writes to the stream now."""
+    """Return whether the caller of ``write`` is torch."""
     frame = sys._getframe(2)
     while frame.f_back is not None and _package(frame.f_globals) in _RELAYS:
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""From what a case function returned or raised to a test outcome: judge it, then pass, fail or xfail."""
+"""Judge what a case function returned or raised, and turn the readiness into a test outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.judge.judge import OnExport, judge
 from pytest_exportready.judge.stage_loop import Watch
-from pytest_exportready.session.marker import PROBLEM
+from pytest_exportready.session.marker import MARKER_FINDING
 
 if TYPE_CHECKING:
     from pytest_exportready.analysis.execution.trial import ResultCache
@@ -25,18 +25,34 @@ if TYPE_CHECKING:
 RETURNS_CASE = Rule(
     "ER101",
     "returns_a_case",
-    "An export case returns (model, args), (model, args, kwargs) or an ExportCase.",
+    """A case function returns `(model, args)`, `(model, args, kwargs)` or an `ExportCase`.
+
+    Why it matters:
+        Without a module and a tuple of example inputs there is nothing to export.
+
+    Severity:
+        error: the function returns anything else, or is `async`.
+    """,
 )
-RAISES = Rule("ER102", "case_builds", "The function that builds an export case must not raise.")
-MISDECLARED = Rule(
-    "ER106",
-    "markers_understood",
-    "The markers of a case have arguments that exist, with values that are accepted and do not contradict each other.",
+BUILDS = Rule(
+    "ER102",
+    "case_builds",
+    """A case function does not raise.
+
+    Why it matters:
+        A case that cannot be built is not exported, so nothing is known about its model.
+
+    Severity:
+        error: the function raised an exception, or called `pytest.fail` or `sys.exit`.
+
+    Not reported:
+        `pytest.skip` and `pytest.xfail`. Running out of memory is an infrastructure error.
+    """,
 )
 
-FAULTS = (Exception, SystemExit, pytest.fail.Exception)
-PYTESTS_OWN = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception, unittest.SkipTest)
-"""Of those, what pytest itself gives a meaning to: no fault of the case."""
+CASE_ERRORS = (Exception, SystemExit, pytest.fail.Exception)
+PYTEST_OUTCOMES = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception, unittest.SkipTest)
+"""Subclasses of CASE_ERRORS that have a meaning for pytest: they are not errors of the case."""
 
 
 def judge_returned(
@@ -51,11 +67,11 @@ def judge_returned(
     ranks: Together | None = None,
     cache: ResultCache | None = None,
 ) -> Readiness:
-    """The readiness of what a case function returned; what is no case fails at the stage ``case``."""
+    """Return the readiness of the returned case; an object that is not a case fails at the stage ``case``."""
     try:
         case = as_case(returned)
     except CaseError as error:
-        fix = error.fix or "return model.eval(), (example_input,)"
+        fix = error.fix or "Return `model.eval(), (example_input,)`."
         return no_case(error.problem, fix, name=name, scenario=scenario)
     if not required and (case.carries_training or case.stateful_calls):
         scenario = "as_is"  # further training would spoil what the user recorded
@@ -67,54 +83,51 @@ def judge_returned(
 
 
 def no_case(message: str, fix: str, *, name: str, scenario: str) -> Readiness:
-    """The readiness of a case function that gives no case."""
+    """Return the readiness of a case function that does not return a case."""
     return _failed(name, scenario, RETURNS_CASE.error("", message, fix, stage="case"))
 
 
 def misdeclared(item: pytest.Item, scenario: str) -> Readiness:
     """Return the readiness of a case that has a wrong marker."""
-    problem, fix = item.stash[PROBLEM]
-    place: dict[str, Any] = {"file": str(item.path), "line": (item.location[1] or 0) + 1, "stage": "case"}
-    finding = MISDECLARED.error("", problem, fix or "Correct the arguments of the marker `export_ready`.", **place)
-    return _failed(item.nodeid, scenario, finding)
+    return _failed(item.nodeid, scenario, item.stash[MARKER_FINDING])
 
 
 def raised(error: BaseException, *, name: str, scenario: str) -> Readiness:
-    """The readiness of a case whose function raised ``error``: the case's fault, unless memory ran out."""
+    """Return the readiness of a case whose function raised ``error``; out of memory is an infrastructure error."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return _infra(name, scenario, f"no memory left to build the case: {exception_text(error)}")
+        return _infra(name, scenario, f"out of memory while building the case: {exception_text(error)}")
     file, line = user_place(error)
-    message = f"the case function raised {exception_text(error)}"
-    fix = "mend the function that builds the case"
-    return _failed(name, scenario, RAISES.error("", message, fix, file=file, line=line, stage="case"))
+    message = f"The case function raised {exception_text(error)}."
+    fix = "Correct the case function."
+    return _failed(name, scenario, BUILDS.error("", message, fix, file=file, line=line, stage="case"))
 
 
 def crashed(error: BaseException, *, name: str, scenario: str) -> Readiness:
-    """The readiness of a case that could not be judged because judging it raised ``error``."""
-    reason = f"judging the case failed, which is no verdict on it: {exception_text(error)}"
-    return _infra(name, scenario, reason)
+    """Return the readiness of a case that could not be judged because ``error`` was raised outside of the case."""
+    return _infra(name, scenario, f"judging the case raised {exception_text(error)}")
 
 
 def settle(readiness: Readiness, options: CaseOptions, *, expect_failures: bool = True) -> None:
     """Turn a readiness into pytest's outcome of the running test.
 
-    expect_failures: False for ``--runxfail``, where the marker's xfail_stage counts for nothing.
+    Args:
+        expect_failures: False for ``--runxfail``, which ignores the marker's xfail_stage.
     """
     __tracebackhide__ = True
     expected = options.xfail_stage if expect_failures else ""
     if expected and readiness.failed_stage == expected and readiness.outcome == "failed":
         pytest.xfail(f"known to fail at {expected}: {options.reason}")
     if expected:
-        went = _went(readiness) if readiness.failed_stage else "passed every stage"
-        message = f"expected to fail at {expected} ({options.reason}), but it {went}{_lines(readiness)}"
+        actual = _failure(readiness) if readiness.failed_stage else "passed every stage"
+        message = f"expected to fail at {expected} ({options.reason}), but it {actual}{_lines(readiness)}"
         pytest.fail(message, pytrace=False)
     if not readiness.ready:
-        pytest.fail(f"not ready, {_went(readiness)}{_lines(readiness)}", pytrace=False)
+        pytest.fail(f"not ready, {_failure(readiness)}{_lines(readiness)}", pytrace=False)
 
 
-def _went(readiness: Readiness) -> str:
-    """``failed at inspect: batchnorm_frozen, no_training_mode``."""
-    word = "failed" if readiness.outcome == "failed" else "could not be judged"
+def _failure(readiness: Readiness) -> str:
+    """Return text such as ``failed at inspect: batchnorm_frozen, no_training_mode``."""
+    word = "failed" if readiness.outcome == "failed" else "had an infrastructure error"
     names = ", ".join(dict.fromkeys(finding.name for finding in readiness.errors))
     return f"{word} at {readiness.failed_stage}{': ' if names else ''}{names}"
 

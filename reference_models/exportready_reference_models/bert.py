@@ -84,7 +84,7 @@ class Bert(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
         position = torch.arange(input_ids.shape[1], device=input_ids.device)  # (T,)
-        keep = attention_mask | (position == 0)  # [CLS] is never padding, so that no row is masked whole
+        keep = attention_mask | (position == 0)  # [CLS] is never padding, so no row is fully masked
         keep = keep[:, None, None, :]  # (B, 1, 1, T)
         x = self.tokens(input_ids) + self.positions(position)  # (B, T, C)
         x = self.dropout(self.norm(x))

@@ -21,7 +21,7 @@ class DLRMConfig:
 
 
 def mlp(*sizes: int) -> nn.Sequential:
-    """Linear layers with a ReLU between each two of them: (B, sizes[0]) -> (B, sizes[-1])."""
+    """Return linear layers with ReLUs between them: (B, sizes[0]) -> (B, sizes[-1])."""
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
@@ -29,7 +29,7 @@ def mlp(*sizes: int) -> nn.Sequential:
 
 
 class Interaction(nn.Module):
-    """The dot products of each two of F feature vectors: (B, F, C) -> (B, F * (F - 1) / 2)."""
+    """Dot products of all pairs of F feature vectors: (B, F, C) -> (B, F * (F - 1) / 2)."""
 
     pairs: Tensor
 
@@ -43,7 +43,7 @@ class Interaction(nn.Module):
 
 
 class DLRM(nn.Module):
-    """Dense features (B, 13), a bag of ids (B, bag) for each table -> probability of a click (B,)."""
+    """Dense features (B, 13), a bag of ids (B, bag) per table -> click probability (B,)."""
 
     def __init__(self, config: DLRMConfig) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""GPT (Radford et al., 2019), one decoding step at a time: the keys and values seen so far live in buffers.
+"""GPT (Radford et al., 2019), one decoding step at a time: buffers hold the keys and values so far.
 
-Training reads whole sequences and leaves the cache alone; in eval every call writes its tokens at
-``position`` and attends to all tokens up to there. The head's weight is tied to the token embedding.
+In train mode a call takes whole sequences and does not use the cache. In eval mode it writes its tokens at ``position``
+and attends to all tokens up to there. The weight of the head is tied to the token embedding.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class LSTMConfig:
 class LSTM(nn.Module):
     """Token ids (B, T) -> logits (B, T, V) and the last hidden and cell states (L, B, H).
 
-    The time is static: torch.export unrolls an LSTM when it decomposes it.
+    The dimension T is static: torch.export unrolls an LSTM when it decomposes it.
     """
 
     def __init__(self, config: LSTMConfig) -> None:

@@ -1,4 +1,4 @@
-"""A multi-layer perceptron over tabular rows: the smallest thing that is worth exporting."""
+"""A multi-layer perceptron over tabular rows."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Block(nn.Module):
 
 
 class MLP(nn.Module):
-    """Standardised features (B, F) -> logits (B, classes)."""
+    """Standardized features (B, F) -> logits (B, classes)."""
 
     mean: Tensor
     std: Tensor
 
     def __init__(self, config: MLPConfig) -> None:
         super().__init__()
-        # statistics of the training set, which ship with the weights
+        # statistics of the training set
         self.register_buffer("mean", torch.zeros(config.features))
         self.register_buffer("std", torch.ones(config.features))
         self.embed = nn.Linear(config.features, config.hidden)

@@ -1,4 +1,4 @@
-"""ResNet for small images (He et al., 2015): BatchNorm, stages that halve the size and double the width."""
+"""ResNet for small images (He et al., 2015): BatchNorm, and stages that halve the size and double the width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""U-Net (Ronneberger et al., 2015) for images of any size: each way up is resized to its skip."""
+"""U-Net (Ronneberger et al., 2015) for images of any size: upsampling resizes to the skip connection."""
 
 from __future__ import annotations
 

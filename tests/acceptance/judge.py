@@ -3,8 +3,8 @@
     python tests/acceptance/judge.py DIR [--only NN] [--json OUT]
 
 Each file has ``build() -> (module, args, kwargs, options)`` and, for several ranks, ``train(rank, world_size)``. Every
-rank is a process of its own with a time limit; what a case prints, and how its processes end, does not matter here.
-TRUTH in a case file is never read.
+rank is a separate process with a time limit, so that output and exits of a case have no effect on others. TRUTH in a
+case file is never read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def load(path: Path) -> Any:
 
 
 def judge_rank(path: Path, rank: int, folder: Path) -> None:
-    """In the rank's process: leaves ``rank.json`` in ``folder``."""
+    """Judge the case in the process of a rank, and write ``rank.json`` to ``folder``."""
     os.setsid()
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)
@@ -57,14 +57,14 @@ def judge_rank(path: Path, rank: int, folder: Path) -> None:
 
         file, line = user_place(error)
         where = f"rank {rank}, {Path(file).name}:{line}" if file else f"rank {rank}"
-        message = f"the case raised {exception_text(error)}"
+        message = f"The case raised {exception_text(error)}."
         found = {
-            "findings": [{**RANK_FAILED, "where": where, "message": message, "fix": "mend the case"}],
+            "findings": [{**RANK_FAILED, "where": where, "message": message, "fix": "Correct the case."}],
             "failed": time.time(),
         }
     (folder / f"{rank}.part").write_text(json.dumps(found))
     (folder / f"{rank}.part").rename(folder / f"{rank}.json")
-    os._exit(0)  # no destructor of a process group that another rank has left
+    os._exit(0)  # skip destructors of a process group that another rank has left
 
 
 def findings_of(path: Path, rank: int, folder: Path) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ def findings_of(path: Path, rank: int, folder: Path) -> list[dict[str, Any]]:
     if hasattr(case, "train"):
         import torch.distributed as dist
 
-        store = dist.FileStore(str(folder / "store"), size)  # no port that could be taken
+        store = dist.FileStore(str(folder / "store"), size)  # no port that may be in use
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=SECONDS))
         model = case.train(rank, size)
     knowledge = {AS_FIELD.get(name, name): value for name, value in options.items() if name not in NOT_FIELDS}
@@ -92,7 +92,7 @@ def findings_of(path: Path, rank: int, folder: Path) -> list[dict[str, Any]]:
         **knowledge,
     )
     shown = [{**{name: getattr(f, name) for name in SHOWN}, "where": f.place} for f in readiness.findings]
-    fault = {"code": "ER199", "name": "harness", "severity": "error", "fix": "mend the runner"}
+    fault = {"code": "ER199", "name": "harness", "severity": "error", "fix": "Correct the runner."}
     broken = [s for s in readiness.stages if s.outcome == "infra"]
     return shown + [{**fault, "where": stage.name, "message": stage.reason} for stage in broken]
 
@@ -111,7 +111,7 @@ class Running:
         return json.loads(file.read_text()) if file.exists() else None
 
     def look(self) -> None:
-        """One failed rank shortens the time of the others: they may wait for it in a collective."""
+        """Shorten the time limit once a rank has failed: others may wait for it in a collective."""
         for rank, process in enumerate(self.ranks):
             result = self.result_of(rank)
             if (result and result.get("failed")) or (process.exitcode is not None and result is None):
@@ -125,14 +125,14 @@ class Running:
     def finish(self) -> dict[str, Any]:
         findings: list[dict[str, Any]] = []
         results = [(self.result_of(rank), rank, process) for rank, process in enumerate(self.ranks)]
-        # the first cause before its followers: who raised first, then who was left waiting
+        # the rank that failed first, then the ranks that waited for it
         for result, rank, process in sorted(results, key=lambda r: (r[0] or {}).get("failed", float("inf"))):
             process.join()
             if result is not None:
                 findings += result["findings"]
             else:
                 ended = "did not end in time and was stopped" if rank in self.stopped else ending(process.exitcode)
-                message, fix = f"{ended}, without a result", "see the rank that failed first"
+                message, fix = f"The rank {ended}, without a result.", "Check the rank that failed first."
                 findings.append({**RANK_FAILED, "where": f"rank {rank}", "message": message, "fix": fix})
         findings.sort(key=lambda f: f["severity"] != "error")
         unique = list({json.dumps(f): f for f in findings}.values())
@@ -154,7 +154,7 @@ def ending(code: int) -> str:
 
 
 def start(context: Any, path: Path) -> Running:
-    """A case file says its own world size and time limit; they are read without running it here."""
+    """Start the ranks of a case; its world size and time limit are read without running the file."""
     text = path.read_text(encoding="utf-8")
     size = _number(text, "world_size", 1)
     now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Public bug reports, rebuilt as small cases: every verdict that a check or stage of today can give is right."""
+"""Public bug reports, rebuilt as small cases: every verdict is right."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from judge import judge_all
 
 CASES = Path(__file__).parent / "cases"
-NOT_COVERED: dict[str, str] = {}  # kinds that no check or stage finds yet, and why
+NOT_COVERED: dict[str, str] = {}  # kinds that no check or stage finds yet, with the reason
 
-# What the finding of each fault is called, and the place that it must name: where it stands, or a line of the case.
-TOLD = {
+# The code of the finding of each fault, and the place that it must name: a module or a line of the case.
+EXPECTED = {
     "01": ("ER302", "bn"), "04": ("ER303", "DistributedDataParallel"), "07": ("ER801", "1.running_mean"),
     "10": ("ER303", "OptimizedModule"), "12": ("ER302", "module.1"), "13": ("ER113", "forward (replaced"),
     "14": ("ER201", "mean, std"), "15": ("ER210", ":13"), "18": ("ER112", "calls"), "19": ("ER112", "level"),
@@ -25,7 +25,7 @@ TOLD = {
 
 
 def truth_of(path: Path) -> dict[str, str]:
-    """TRUTH, read without running the file."""
+    """Return TRUTH, read without running the file."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TRUTH":
             return dict(ast.literal_eval(node.value))
@@ -46,8 +46,8 @@ def judged() -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("path", [parameter(path) for path in sorted(CASES.glob("case_*.py"))])
 def test_verdict_is_true(path: Path, judged: dict[str, dict[str, Any]]) -> None:
     truth, result = truth_of(path), judged[path.stem]
-    told = "\n".join(f"{f['where']}: [{f['code']} {f['name']}] {f['message']}" for f in result["findings"])
-    assert result["verdict"] == truth["verdict"], f"{truth['why']}\n{told}"
+    findings = "\n".join(f"{f['where']}: [{f['code']} {f['name']}] {f['message']}" for f in result["findings"])
+    assert result["verdict"] == truth["verdict"], f"{truth['why']}\n{findings}"
     for finding in result["findings"]:
         assert finding["severity"] == "note" or finding["fix"], f"no fix: {finding}"
 
@@ -56,13 +56,13 @@ FAULTS = [path for path in sorted(CASES.glob("case_*.py")) if truth_of(path)["ve
 
 
 @pytest.mark.parametrize("path", FAULTS, ids=lambda path: path.stem)
-def test_the_fault_is_called_by_its_name_and_its_place_is_told(path: Path, judged: dict[str, dict[str, Any]]) -> None:
-    code, place = TOLD[path.stem.split("_")[1]]
-    told = [f for f in judged[path.stem]["findings"] if f["code"] == code and f["severity"] == "error"]
-    assert any(place in f"{f['where']} {f['message']}" for f in told), judged[path.stem]["findings"]
+def test_the_finding_names_the_fault_and_its_place(path: Path, judged: dict[str, dict[str, Any]]) -> None:
+    code, place = EXPECTED[path.stem.split("_")[1]]
+    found = [f for f in judged[path.stem]["findings"] if f["code"] == code and f["severity"] == "error"]
+    assert any(place in f"{f['where']} {f['message']}" for f in found), judged[path.stem]["findings"]
 
 
 def test_kinds_not_covered_are_among_the_cases() -> None:
-    """The list above is honest: it names no kind that has gone or is covered (those are strict expected failures)."""
+    """Every kind that is not covered has a case; covered kinds fail as strict expected failures."""
     kinds = {truth_of(path)["kind"] for path in CASES.glob("case_*.py")}
     assert set(NOT_COVERED) <= kinds

@@ -1,4 +1,4 @@
-"""The judge survives whatever a case does to its processes, and says what happened."""
+"""The judge survives cases that end or block their processes, and reports what happened."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obj
 
 
 @pytest.mark.parametrize("case", EXPECTED)
-def test_a_case_cannot_take_the_judge_with_it(case: str, results: dict[str, dict[str, object]]) -> None:
+def test_a_case_cannot_end_the_judge(case: str, results: dict[str, dict[str, object]]) -> None:
     verdict, where, message = EXPECTED[case]
-    told = json.dumps(results[case]["findings"])
-    assert results[case]["verdict"] == verdict, told
-    assert where in told
-    assert message in told
+    findings = json.dumps(results[case]["findings"])
+    assert results[case]["verdict"] == verdict, findings
+    assert where in findings
+    assert message in findings

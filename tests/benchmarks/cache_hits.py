@@ -1,10 +1,10 @@
-"""What a second run of the reference models costs with --export-ready-cache=on.
+"""The cost of a second run of the reference models with --export-ready-cache=on.
 
     python tests/benchmarks/cache_hits.py [--lower aotinductor] [--models mlp vit]
 
-Two runs in one empty folder. Beyond the exports is each case's time from its training to its verdict, without the stage
-``export``, which happens in each run: it is the graph that is looked up. So does training, as weights are looked up
-too; its seconds are told apart. The whole process has the imports of torch and the start of the ranks besides.
+Two runs in one empty folder. "beyond the exports" is the time of each case from training to verdict, without the stage
+``export``, which runs each time: the graph is part of the cache key. Training also runs each time, as weights are part
+of the key; its time is printed separately. The whole process also imports torch and starts ranks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--exp
 
 
 def seconds(run: Run, *without: str) -> float:
-    """Of all cases, but for the stages named."""
+    """Return the seconds of all cases, without the named stages."""
     judged = [result.readiness for result in run.results if result.readiness]
     left_out = [stage.seconds for each in judged for stage in each.stages if stage.name in without]
     return sum(each.seconds for each in judged) - sum(left_out)
@@ -35,7 +35,7 @@ def hits(run: Run) -> str:
 
 
 def write_cases(folder: Path, models: list[str], lower: list[str]) -> None:
-    """The reference models again, as a user's own file that asks for more."""
+    """Write the reference models as a file of cases with more options."""
     imports = [f"from exportready_reference_models.{name} import test_{name}" for name in models]
     mark = f"pytestmark = pytest.mark.export_ready(lower={lower})" if lower else ""
     (folder / "test_models.py").write_text("\n".join(["import pytest", *imports, mark, ""]))

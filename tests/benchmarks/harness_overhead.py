@@ -1,4 +1,4 @@
-"""What the harness costs over a bare script that does the same work on the reference models.
+"""The overhead of the harness over a bare script that does the same work on the reference models.
 
     python tests/benchmarks/harness_overhead.py [PAIRS]
 
@@ -59,7 +59,7 @@ def one_model(declared: Any, stem: Path) -> None:
     program = torch.export.export(model, *call, dynamic_shapes=spec)
     calls = [call, *((tuple(a), dict(k)) for a, k in case.more_inputs)]
     with torch.no_grad():
-        model(*call[0], **call[1])  # twice the same: is it deterministic?
+        model(*call[0], **call[1])  # twice: the harness checks determinism
         if not case.stateful_calls:
             dims = dims_of(model, call, spec)
             sizes = [changed for *_, changed in _sizes(program, flatten(call)[0], dims, _symbols(program))]

@@ -1,9 +1,9 @@
-"""What the installed plugin costs a project that does not use it.
+"""The overhead of the installed plugin in a project that does not use it.
 
     python tests/benchmarks/plugin_overhead.py [TESTS] [PAIRS]
 
-CPU seconds of pytest over TESTS plain tests, the plugins installed and not asked for against switched off, in turn;
-prints the ratio (limit 1.03) and fails when torch was imported.
+Compares the CPU seconds of pytest over TESTS plain tests, with the plugins unused and disabled, in turn. Prints the
+ratio (limit 1.03) and fails if torch was imported.
 """
 
 from __future__ import annotations

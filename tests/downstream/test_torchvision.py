@@ -1,4 +1,4 @@
-"""torchvision's resnet18, declared as a user does: healthy it passes, each accident of training is found and mended."""
+"""torchvision's resnet18, declared as a user does: it passes, and each training mistake is found and fixed."""
 
 from __future__ import annotations
 

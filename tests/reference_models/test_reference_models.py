@@ -36,8 +36,8 @@ class Exported:
     shapes: dict[str, Any] | None
     program: ExportedProgram
 
-    def answer(self, module: Any, inputs: dict[str, Any]) -> Any:
-        """The answer to ``inputs``, passed by position and by keyword as the case passes its own."""
+    def output(self, module: Any, inputs: dict[str, Any]) -> Any:
+        """Return the output for ``inputs``, passed by position and by keyword as in the case."""
         by_position = list(inputs.values())[: len(self.case.args)]
         by_keyword = {name: inputs[name] for name in self.case.kwargs}
         with torch.no_grad():
@@ -87,8 +87,8 @@ def fresh(value: Any, dims: Any, size: int, generator: torch.Generator) -> Any:
     return tensor.flatten()[picks].reshape(shape)
 
 
-def assert_bitwise(answer: Any, truth: Any) -> None:
-    for got, expected in zip(tree_leaves(answer), tree_leaves(truth), strict=True):
+def assert_bitwise(output: Any, truth: Any) -> None:
+    for got, expected in zip(tree_leaves(output), tree_leaves(truth), strict=True):
         assert expected.isfinite().all()
         assert expected.count_nonzero() > 0
         torch.testing.assert_close(got, expected, rtol=0, atol=0)
@@ -97,15 +97,15 @@ def assert_bitwise(answer: Any, truth: Any) -> None:
 def test_program_equals_eager_at_every_size(exported: Exported) -> None:
     program, model = exported.program.module(), exported.case.model
     for inputs in calls(exported):
-        assert_bitwise(exported.answer(program, inputs), exported.answer(model, inputs))
+        assert_bitwise(exported.output(program, inputs), exported.output(model, inputs))
 
 
 def test_names_and_numbers_survive_save_and_load(exported: Exported, tmp_path: Path) -> None:
     torch.export.save(exported.program, tmp_path / "model.pt2")
     loaded = torch.export.load(tmp_path / "model.pt2")
     assert set(loaded.state_dict) == set(exported.case.model.state_dict())
-    truth = exported.answer(exported.case.model, exported.inputs)
-    assert_bitwise(exported.answer(loaded.module(), exported.inputs), truth)
+    truth = exported.output(exported.case.model, exported.inputs)
+    assert_bitwise(exported.output(loaded.module(), exported.inputs), truth)
 
 
 @pytest.mark.parametrize("mode", MODES)

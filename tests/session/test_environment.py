@@ -27,35 +27,35 @@ def test_the_commit_of_the_users_repository(repository: Path) -> None:
     assert properties(repository, {"GITHUB_SHA": "b" * 40})["commit"] == "b" * 40
 
 
-def test_what_cannot_be_told_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_properties_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     monkeypatch.setattr(environment, "_DRIVERS", (str(tmp_path / "none"),))
     monkeypatch.setattr(environment, "_read", lambda path: "")
-    told = properties(tmp_path, {})
-    assert not {"commit", "exportready.leg", "driver"} & told.keys()
-    assert {"python", "platform", "pytest", "pytest-exportready"} <= told.keys()
-    assert all(told.values())
+    found = properties(tmp_path, {})
+    assert not {"commit", "exportready.leg", "driver"} & found.keys()
+    assert {"python", "platform", "pytest", "pytest-exportready"} <= found.keys()
+    assert all(found.values())
 
 
-def test_a_program_that_hangs_or_fails_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "_PATIENCE", 0.1)
-    assert environment._answer(sys.executable, "-c", "import time; time.sleep(60)") == ""
-    assert environment._answer(sys.executable, "-c", "print(1); exit(3)") == ""
-    assert environment._answer("/no/such/program") == ""
-    monkeypatch.setattr(environment, "_PATIENCE", 60)
-    assert environment._answer(sys.executable, "-c", r"import os; os.write(1, b'\xff\x1b[31m7\n8')") == "\ufffd7"
+def test_a_program_that_hangs_or_fails_prints_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_TIMEOUT", 0.1)
+    assert environment._first_line(sys.executable, "-c", "import time; time.sleep(60)") == ""
+    assert environment._first_line(sys.executable, "-c", "print(1); exit(3)") == ""
+    assert environment._first_line("/no/such/program") == ""
+    monkeypatch.setattr(environment, "_TIMEOUT", 60)
+    assert environment._first_line(sys.executable, "-c", r"import os; os.write(1, b'\xff\x1b[31m7\n8')") == "\ufffd7"
 
 
-def test_dependencies_are_told_where_they_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_installed_dependencies_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "DEPENDENCIES", ("pytest", "no-such-package-at-all"))
     assert dict(environment._dependencies()) == {"pytest": pytest.__version__}
 
 
-def test_a_leg_is_called_as_its_variable_says(tmp_path: Path) -> None:
+def test_the_leg_has_the_name_of_its_variable(tmp_path: Path) -> None:
     assert properties(tmp_path, {LEG: "h200"})["exportready.leg"] == "h200"
 
 
-def test_a_torch_that_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_torch_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert properties(tmp_path, {})["torch"].startswith("cannot be imported: ")

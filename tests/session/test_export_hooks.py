@@ -1,9 +1,9 @@
-"""Users' hooks: what they get, and that what they raise changes no verdict."""
+"""The hooks of the user: their arguments, and that their exceptions do not change a verdict."""
 
 from __future__ import annotations
 
 import pytest
-import torch._dynamo  # noqa: F401  what a run in this process imports first is forgotten after it
+import torch._dynamo  # noqa: F401  pytester forgets modules that a run imports first
 from user_project import Project
 
 CASES = """
@@ -37,7 +37,7 @@ def test_bad(): return Branches().eval(), (torch.randn(4, 3),)
 """
 
 
-def test_what_the_hooks_get(project: Project) -> None:
+def test_arguments_of_the_hooks(project: Project) -> None:
     """The case, the mode, the operator calls with their places; of a failure the error and the user's frames."""
     project.write(CASES)
     project.write(
@@ -67,8 +67,8 @@ def pytest_exportready_export_failed(case, mode, error, module, stack, target, s
     )
 
 
-@pytest.mark.parametrize("raises", ["raise ValueError('mine')", "pytest.skip('mine')", "pytest.fail('mine')"])
-def test_what_a_hook_raises_is_told_and_changes_nothing(raises: str, project: Project) -> None:
+@pytest.mark.parametrize("raises", ["raise ValueError('oops')", "pytest.skip('oops')", "pytest.fail('oops')"])
+def test_an_exception_in_a_hook_is_a_warning(raises: str, project: Project) -> None:
     project.write(CASES)
     project.write(f"import pytest\ndef pytest_exportready_graph_created(nodes):\n    {raises}\n", "conftest.py")
     project.run()
@@ -76,7 +76,7 @@ def test_what_a_hook_raises_is_told_and_changes_nothing(raises: str, project: Pr
     assert project.outcomes() == {"test_good": "passed", **failed}
     (finding,) = [f for f in project.results()["test_good"].readiness.findings if f.code == "ER131"]
     assert (finding.severity, finding.file, finding.line) == ("warning", "conftest.py", 3)
-    assert "mine" in finding.message
+    assert "oops" in finding.message
 
 
 def test_the_hooks_are_known_without_the_flag(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""What would end the process ends the session, or a case, with its reports."""
+"""Signals and `os._exit` end the session or a case, and the reports are written."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ def outcomes(project: Project) -> dict[str, str]:
 
 def test_sigterm_ends_the_session_with_its_reports(project: Project) -> None:
     project.write(TERMINATES)
-    result = project.run(apart=True)
+    result = project.run(subprocess=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert outcomes(project) == {"test_before": "passed", "test_ends": "infra", "test_behind": "infra"}
     result.stdout.fnmatch_lines(["Inconclusive: *", "*terminated by SIGTERM*"])
     assert (project.path / "exportready/report.html").exists()
 
 
-def test_sigterm_is_the_users_where_he_handles_it(project: Project) -> None:
+def test_a_handler_of_the_user_stays_in_place(project: Project) -> None:
     project.write("import signal\nsignal.signal(signal.SIGTERM, lambda *_: None)", "conftest.py")
     project.write(TERMINATES)
-    assert project.run(apart=True).ret == 0
+    assert project.run(subprocess=True).ret == 0
     assert set(outcomes(project).values()) == {"passed"}
 
 
 @pytest.mark.parametrize("place", ["forward", "case"])
 def test_a_case_that_exits(project: Project, place: str) -> None:
-    """With 0 even it is not green, and the other cases are judged."""
+    """The case fails, also with status 0, and the other cases are judged."""
     text = THREE.format(ends="os._exit(0)" if place == "forward" else "pass")
     project.write(text.replace("return Ends()", "os._exit(0)\n    return Ends()") if place == "case" else text)
-    result = project.run(apart=True)
+    result = project.run(subprocess=True)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    told = outcomes(project)
-    assert (told.pop("test_before"), told.pop("test_behind")) == ("passed", "passed")
-    assert told["test_ends"] in ("failed", "infra")
+    found = outcomes(project)
+    assert (found.pop("test_before"), found.pop("test_behind")) == ("passed", "passed")
+    assert found["test_ends"] in ("failed", "infra")
     assert "os._exit(0)" in next(r.message for name, r in project.results().items() if "test_ends" in name)
 
 
-def test_others_end_their_process_as_ever() -> None:
-    """A forked child; and the real function is back afterwards."""
+def test_a_forked_child_still_exits() -> None:
+    """The original function is restored afterwards."""
     leave: Any = os._exit
     with exit_is_raised():
         if (child := os.fork()) == 0:
@@ -78,8 +78,8 @@ def test_others_end_their_process_as_ever() -> None:
     assert os._exit is leave
 
 
-def test_a_thread_that_watches_ends_the_process(pytester: pytest.Pytester) -> None:
-    """As pytest-timeout does."""
+def test_another_thread_ends_the_process(pytester: pytest.Pytester) -> None:
+    """pytest-timeout does so."""
     script = pytester.makepyfile("""
         import os, threading
         from pytest_exportready.session.graceful_exit import exit_is_raised
@@ -90,7 +90,7 @@ def test_a_thread_that_watches_ends_the_process(pytester: pytest.Pytester) -> No
     assert pytester.runpython(script).ret == 5
 
 
-def test_sigterm_is_taken_in_the_main_thread_only() -> None:
+def test_sigterm_is_handled_only_in_the_main_thread() -> None:
     def work() -> None:
         with reported_on_sigterm():
             handlers.append(signal.getsignal(signal.SIGTERM))

@@ -32,7 +32,7 @@ def test_paths_are_relative_to_where_pytest_was_called(
 
 def test_the_form_of_the_junit_file(pytester: pytest.Pytester) -> None:
     assert options(pytester, "--export-ready", "--export-ready-junit-form=strict").junit_form == "strict"
-    with pytest.raises(pytest.UsageError, match="junit-form=loose: accepted are full and strict"):
+    with pytest.raises(pytest.UsageError, match=r"junit-form=loose is not accepted\. Fix: Use full or strict"):
         options(pytester, "--export-ready", "--export-ready-junit-form=loose")
 
 
@@ -60,7 +60,7 @@ TOML = re.sub(r"= (?!true)(\S+)", r"= '\1'", INI)
     ],
     ids=["pytest.ini", "ini_options", "native"],
 )
-def test_ini_twins(pytester: pytest.Pytester, name: str, text: str) -> None:
+def test_ini_options(pytester: pytest.Pytester, name: str, text: str) -> None:
     (pytester.path / name).write_text(text)
     (pytester.path / "j.xml").touch()
     got = options(pytester)
@@ -77,23 +77,23 @@ def test_addopts(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arg", "told"),
+    ("arg", "message"),
     [
-        ("--export-ready-reference-models=some", "accepted are auto, always and never"),
+        ("--export-ready-reference-models=some", "Use auto, always or never"),
         ("--export-ready-junit=.", "is not a file"),
         ("--export-ready-html=", "is not a file"),
         ("--export-ready-junit=/dev/null", "is not a file"),
-        ("--export-ready-html=/dev/null/page/report.html", "/dev/null is no folder"),
-        ("--export-ready-junit=exportready/report.html", "give two files"),
-        ("--export-ready-cache=yes", "accepted are off, read and on"),
+        ("--export-ready-html=/dev/null/page/report.html", "/dev/null is not a directory"),
+        ("--export-ready-junit=exportready/report.html", "Use two different paths"),
+        ("--export-ready-cache=yes", "Use off, read or on"),
         ("--export-ready-cache-mib=0", "whole number of MiB"),
     ],
 )
-def test_a_value_that_cannot_be_is_a_usage_error(pytester: pytest.Pytester, arg: str, told: str) -> None:
-    with pytest.raises(pytest.UsageError, match=told):
+def test_a_value_that_is_not_accepted_is_a_usage_error(pytester: pytest.Pytester, arg: str, message: str) -> None:
+    with pytest.raises(pytest.UsageError, match=message):
         options(pytester, "--export-ready", arg)
     assert not options(pytester, arg).enabled
 
 
-def test_names_that_the_file_system_refuses_are_told_when_they_are_written(pytester: pytest.Pytester) -> None:
+def test_names_that_the_file_system_rejects_are_reported_when_they_are_written(pytester: pytest.Pytester) -> None:
     assert options(pytester, "--export-ready", f"--export-ready-junit={'n' * 300}").enabled

@@ -1,4 +1,4 @@
-"""The terminal while cases run."""
+"""The progress lines on the terminal while cases run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def body(result: pytest.RunResult) -> list[str]:
     return [line for line in result.outlines[start + 1 : end] if line]
 
 
-def test_one_line_a_case(project: Project) -> None:
+def test_one_line_per_case(project: Project) -> None:
     project.write(CASES.replace('stages=["export"]', 'stages=["train"]'))
     project.write("def test_plain(): pass", "test_other.py")
     result = project.run("-rA")
@@ -48,7 +48,7 @@ def test_one_line_a_case(project: Project) -> None:
             "[[]1/8] test_cases.py::test_ready: train * -> ready (* s)",
             "[[]2/8] test_cases.py::test_not_ready: -> NOT READY at case (* s)",
             "[[]3/8] test_cases.py::test_expected: train * -> xfailed at inspect (* s)",
-            "[[]4/8] test_cases.py::test_no_memory: -> cannot tell, infra at case (* s)",
+            "[[]4/8] test_cases.py::test_no_memory: -> inconclusive (infrastructure error at case) (* s)",
             "[[]5/8] test_cases.py::test_skipped: -> skipped (* s)",
             "[[]6/8] test_cases.py::test_setup: -> error in setup (* s)",
             "[[]7/8] test_cases.py::test_teardown: train * -> ready (* s)",
@@ -70,7 +70,7 @@ def test_one_line_a_case(project: Project) -> None:
     assert any("3 failed" in line and "2 errors" in line for line in result.outlines[-2:])
 
 
-def test_verbose_and_quiet_lines_are_pytests(project: Project) -> None:
+def test_verbose_and_quiet_lines_are_those_of_pytest(project: Project) -> None:
     project.write("@export_ready(stages=['train'])\ndef test_x(): return ready()")
     project.run("-v").stdout.fnmatch_lines(["test_cases.py::test_x train inspect PASSED *[[]100%]"])
     live = project.run("--log-cli-level=INFO")

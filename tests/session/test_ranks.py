@@ -1,4 +1,4 @@
-"""Cases that train in ranks: one verdict from all ranks, and faults of one rank told as its own."""
+"""Cases that train in ranks: one verdict from all ranks, and findings that name the rank."""
 
 from __future__ import annotations
 
@@ -79,8 +79,7 @@ def test_alone_afterwards():
 
 def test_one_verdict_from_all_ranks(project: Project) -> None:
     project.write(CASES)
-    run = project.run(apart=True)
-    told = project.outcomes()
+    run = project.run(subprocess=True)
     expected = {f"test_good[{scenario}]": "passed" for scenario in ("plain", "ddp", "ddp_amp", "fsdp2")}
     expected |= {
         "test_own_world": "passed",
@@ -93,7 +92,7 @@ def test_one_verdict_from_all_ranks(project: Project) -> None:
         "test_expected[ddp]": "xfailed at inspect",
         "test_alone_afterwards": "passed",
     }
-    assert told == expected
+    assert project.outcomes() == expected
     assert run.ret == pytest.ExitCode.TESTS_FAILED
     results = project.results()
     found = {
@@ -109,7 +108,8 @@ def test_one_verdict_from_all_ranks(project: Project) -> None:
         "test_rank_1_cannot_train[ddp]": {("case_trains", 1)},
         "test_rank_1_dies[ddp]": {("ranks_finish", 1)},
     }
-    assert "SIGKILL" in results["test_rank_1_dies[ddp]"].message
+    (died,) = results["test_rank_1_dies[ddp]"].readiness.findings
+    assert died.message.startswith("Rank 1 of 2 was killed by SIGKILL")
     assert "only here" in results["test_rank_1_cannot_train[ddp]"].message
     trained = results["test_good[ddp_amp]"].readiness
     assert trained is not None
@@ -119,7 +119,7 @@ def test_one_verdict_from_all_ranks(project: Project) -> None:
     run.stdout.fnmatch_lines(["[[]*/13[]] test_cases.py::test_good[[]ddp[]]: -> ready (* s)"])
 
 
-def test_without_the_plugin_of_ranks_it_is_the_runners_fault(project: Project) -> None:
+def test_without_the_plugin_of_ranks_it_is_an_infrastructure_error(project: Project) -> None:
     project.write(
         """
         @export_ready(scenarios=["ddp"])
@@ -127,6 +127,6 @@ def test_without_the_plugin_of_ranks_it_is_the_runners_fault(project: Project) -
             return ready()
         """.replace("\n        ", "\n")
     )
-    project.run("-p", "no:exportready-world", apart=True)
+    project.run("-p", "no:exportready-world", subprocess=True)
     assert project.outcomes() == {"test_good[ddp]": "infra at train"}
     assert "needs 2 ranks" in project.results()["test_good[ddp]"].message

@@ -1,4 +1,4 @@
-"""A failure that passes in a fresh process is flaky; one that fails there too is confirmed; the rest stays."""
+"""A failure that passes in a new process is flaky; one that fails there again is confirmed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_healthy():
 """
 
 
-def test_flaky_and_steady_failures_are_told_apart(project: Project) -> None:
+def test_flaky_and_steady_failures_are_distinguished(project: Project) -> None:
     project.write(FLAKY.format(passes_at=3) + STEADY + HEALTHY)
     result = project.run("--export-ready-confirm=2", "--junitxml=mine.xml")
     results = project.results()
@@ -48,13 +48,13 @@ def test_flaky_and_steady_failures_are_told_apart(project: Project) -> None:
         "test_healthy[as_is]": "passed",
     }
     assert len(results["test_flaky[as_is]"].earlier) == 1
-    assert results["test_flaky[as_is]"].earlier[0].endswith("(and passed in fresh process 2 of 2)")
+    assert results["test_flaky[as_is]"].earlier[0].endswith("(and passed in new process 2 of 2)")
     assert len(results["test_steady[as_is]"].earlier) == 2
-    assert results["test_steady[as_is]"].earlier[0].startswith("in fresh process 1 of 2: ")
+    assert results["test_steady[as_is]"].earlier[0].startswith("in new process 1 of 2: ")
     assert results["test_healthy[as_is]"].earlier == ()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "test_steady" in (project.path / "mine.xml").read_text()
-    result.stdout.fnmatch_lines(["confirming 1 of 2: test_cases.py::test_flaky*", "  passes there: flaky"])
+    result.stdout.fnmatch_lines(["Rerunning failure 1 of 2: test_cases.py::test_flaky*", "  passed: flaky"])
 
 
 def test_a_run_whose_failures_all_pass_again_has_not_failed(project: Project) -> None:
@@ -64,13 +64,13 @@ def test_a_run_whose_failures_all_pass_again_has_not_failed(project: Project) ->
     result.stdout.fnmatch_lines(["Ready: 1 of 1 case passed every stage that ran; 1 only after a retry"])
 
 
-def test_nothing_is_run_again_unasked(project: Project) -> None:
+def test_nothing_is_rerun_by_default(project: Project) -> None:
     project.write(FLAKY.format(passes_at=2))
     assert project.run().ret == pytest.ExitCode.TESTS_FAILED
     assert (project.path / "times.txt").read_text() == "x"
 
 
-def test_what_is_no_number_is_a_usage_error(project: Project) -> None:
+def test_a_text_that_is_not_a_number_is_a_usage_error(project: Project) -> None:
     project.write(HEALTHY)
     assert project.run("--export-ready-confirm=often").ret == pytest.ExitCode.USAGE_ERROR
 
@@ -80,7 +80,7 @@ def failed(nodeid: str) -> TestResult:
 
 
 def commands(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *args: str, nodeid: str = "") -> list[str]:
-    """What a fresh process is started with."""
+    """Return the arguments of the new process."""
     started: list[list[str]] = []
     monkeypatch.setattr(rerun_failures, "_run", lambda command, *rest: started.append(command))
     config = pytester.parseconfig("--export-ready", *args)
@@ -97,16 +97,14 @@ def test_only_paths_are_taken_from_the_command_line(pytester: pytest.Pytester, m
     assert "--pdb" not in command
 
 
-def test_a_reference_model_is_found_where_no_folder_holds_it(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reference_model_is_named_by_its_id(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     nodeid = f"{PACKAGE}/linear_regression.py::test_linear_regression[plain]"
     command = commands(pytester, monkeypatch, nodeid=nodeid)
     assert nodeid in command
-    assert "--export-ready-reference-models=never" in command  # no other of them runs
+    assert "--export-ready-reference-models=never" in command  # no other reference model runs
 
 
-def test_what_a_run_writes_is_not_written_over(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_the_run_are_not_overwritten(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ("--junitxml=mine.xml", "--log-file=mine.log", f"--basetemp={pytester.path / 'mine'}")
     command = commands(pytester, monkeypatch, *given)
     for flag in ("--junitxml", "--log-file", "--basetemp", "--export-ready-junit", "--export-ready-html"):
@@ -116,29 +114,29 @@ def test_what_a_run_writes_is_not_written_over(pytester: pytest.Pytester, monkey
     assert command[command.index("-o") + 1].startswith("cache_dir=")
 
 
-def test_an_interrupt_keeps_what_is_known(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_keeps_the_results_so_far(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(config: pytest.Config, result: TestResult, times: int) -> TestResult:
         if result.nodeid.endswith("b"):
             raise KeyboardInterrupt
         return TestResult(result.nodeid, "t", result.name, outcome="passed", earlier=("why",))
 
     monkeypatch.setattr(rerun_failures, "_confirmed", interrupted)
-    told: list[str] = []
+    lines: list[str] = []
     run = Run(tuple(map(failed, ("t.py::a", "t.py::b", "t.py::c"))))
-    after = rerun_failures.confirmed(pytester.parseconfig(), run, 1, told.append)
+    after = rerun_failures.confirmed(pytester.parseconfig(), run, 1, lines.append)
     assert [result.outcome for result in after.results] == ["passed", "failed", "failed"]
-    assert told[-1] == "confirming interrupted: 2 of 3 not run again"
+    assert lines[-1] == "Interrupted: 2 of 3 failures were not rerun"
 
 
-def test_no_verdict_confirms_nothing(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_a_result_is_inconclusive(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rerun_failures, "_run", lambda *rest: None)
-    told: list[str] = []
-    after = rerun_failures.confirmed(pytester.parseconfig(), Run((failed("t.py::a"),)), 2, told.append)
+    lines: list[str] = []
+    after = rerun_failures.confirmed(pytester.parseconfig(), Run((failed("t.py::a"),)), 2, lines.append)
     assert after.results[0].earlier == ()
-    assert told[-1] == "  came to no verdict there: not confirmed"
+    assert lines[-1] == "  inconclusive: not confirmed"
 
 
-def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
+def test_the_children_of_a_process_end_with_it(tmp_path: Path) -> None:
     """Its child holds the pipe open for as long as it lives: reading to the end would never return."""
     reading, writing = os.pipe()
     script = f"import subprocess; subprocess.Popen(['sleep', '600'], pass_fds=[{writing}])"

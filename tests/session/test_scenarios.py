@@ -1,4 +1,4 @@
-"""Scenarios are found through the entry-point group ``exportready.scenarios``, whoever declares them."""
+"""Scenarios of any package are found through the entry-point group ``exportready.scenarios``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reason(project: Project) -> str:
 def test_a_scenario_of_another_package(project: Project) -> None:
     installed(project, noisy="third:SCENARIO")
     project.write(CASE % "noisy")
-    project.run(apart=True).assert_outcomes(passed=1)
+    project.run(subprocess=True).assert_outcomes(passed=1)
     readiness = project.results()["test_x[noisy]"].readiness
     assert readiness is not None
     assert readiness.scenario == "noisy"
@@ -58,7 +58,7 @@ def test_a_scenario_of_another_package(project: Project) -> None:
 def test_a_broken_entry_point_is_named_and_other_cases_run(project: Project, value: str, problem: str) -> None:
     installed(project, noisy=value)
     project.write(CASE % "noisy" + GOOD)
-    assert project.run(apart=True).ret == pytest.ExitCode.TESTS_FAILED
+    assert project.run(subprocess=True).ret == pytest.ExitCode.TESTS_FAILED
     assert project.outcomes() == {"test_x[noisy]": "infra at train", "test_good[as_is]": "passed"}
     named = f"the entry point noisy = '{value}' (group {ENTRY_POINTS}) of third {problem}"
     assert named in reason(project)
@@ -68,7 +68,7 @@ def test_a_broken_entry_point_is_named_and_other_cases_run(project: Project, val
 def test_two_scenarios_of_one_name_are_both_named(project: Project) -> None:
     installed(project, plain="third:SCENARIO")
     project.write("@export_ready(scenarios=['plain'])\ndef test_x(): return ready()\n" + GOOD)
-    assert project.run(apart=True).ret == pytest.ExitCode.TESTS_FAILED
+    assert project.run(subprocess=True).ret == pytest.ExitCode.TESTS_FAILED
     assert project.outcomes() == {"test_x[plain]": "infra at train", "test_good[as_is]": "passed"}
     message = project.results()["test_x[plain]"].message
     assert "several scenarios have the name 'plain'" in message

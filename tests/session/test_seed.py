@@ -1,4 +1,4 @@
-"""A case has the same random weights and inputs in each run, in each rank and whatever ran before it."""
+"""A case has the same random weights and inputs in each run, in each rank and after any other case."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CASE = """
 import os, random
 from pathlib import Path
 
-def told(request, *numbers):
+def record(request, *numbers):
     name = f"{request.node.name}-{os.environ.get('RUN', '')}-{os.getpid()}"
     Path(name).write_text(str(numbers))
 
@@ -19,7 +19,7 @@ def number(): return random.random()
 @export_ready(stages=["export"], scenarios=["plain", "ddp"])
 def test_case(request, number):
     model, args = ready()
-    told(request, number, model.weight.tolist(), args[0].tolist())
+    record(request, number, model.weight.tolist(), args[0].tolist())
     return model, args
 """
 
@@ -32,14 +32,14 @@ def test_runs_have_the_same_numbers(
     project.write("@export_ready(stages=['export'])\ndef test_before(): return ready()\n" + CASE)
     for run, chosen in enumerate([(), ("-k", "test_case")]):
         monkeypatch.setenv("RUN", str(run))
-        assert project.run(*arguments, *chosen, apart=True).ret == 0
+        assert project.run(*arguments, *chosen, subprocess=True).ret == 0
     for scenario in ("plain", "ddp"):
         files = list(project.path.glob(f"test_case[[]{scenario}]-*"))
         assert len(files) == (2 if scenario == "plain" else 4)
         assert len({file.read_text() for file in files}) == 1
 
 
-def test_who_seeds_otherwise_has_his_way(project: Project) -> None:
+def test_a_fixture_may_set_another_seed(project: Project) -> None:
     project.write("""
 @pytest.fixture(autouse=True)
 def seeded(): torch.manual_seed(7)

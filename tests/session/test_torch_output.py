@@ -1,4 +1,4 @@
-"""What torch prints while a case is judged stays out of the terminal; what others print does not."""
+"""Output of torch is not printed to the terminal while a case is judged; other output is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GRAPH = "torch.ops.aten.item.default"
 @pytest.mark.parametrize("arguments", [[], ["-s"], ["-n", "1"]], ids=" ".join)
 def test_graphs_of_a_failed_export_are_in_the_report_only(project: Project, arguments: list[str]) -> None:
     project.write(BRANCH)
-    result = project.run(*arguments, apart=bool(arguments))
+    result = project.run(*arguments, subprocess=bool(arguments))
     result.assert_outcomes(failed=1)
     terminal = result.stdout.str() + result.stderr.str()
     assert GRAPH not in terminal
@@ -50,7 +50,7 @@ def test_graphs_of_a_failed_export_are_in_the_report_only(project: Project, argu
 def test_what_torch_logs_asks_for_is_printed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_LOGS", "graph_breaks")
     project.write(BRANCH)
-    assert GRAPH in project.run(apart=True).stdout.str()
+    assert GRAPH in project.run(subprocess=True).stdout.str()
 
 
 def fake_torch(code: str) -> ModuleType:
@@ -84,7 +84,7 @@ def test_forms_of_output(code: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", [TRACE, "torch.fake"])
-def test_pytests_handlers_are_taken_off_and_put_back(caplog: pytest.LogCaptureFixture, name: str) -> None:
+def test_handlers_of_pytest_are_removed_and_restored(caplog: pytest.LogCaptureFixture, name: str) -> None:
     """Torch takes any handler on its trace logger as a request for a full trace."""
     logger = logging.getLogger(name)
     before = list(logger.handlers)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.export_case import CaseError, ExportCase, as_case
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.session import verdict
@@ -26,26 +26,29 @@ def linear() -> tuple[nn.Module, tuple[torch.Tensor]]:
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    "returned",
     [
-        (None, "returned None"),
-        (linear()[0], "returned a Linear"),
-        (torch.zeros(2), "returned a Tensor"),
-        ("ab", "returned a str"),
-        ([*linear(), {}, 4], "a list of 4 (Linear, tuple, dict, int)"),
-        ((linear()[0], torch.zeros(2)), "one tensor, not a tuple of inputs"),
-        ((3, (torch.zeros(2),)), "the model is a int"),
-        ((*linear(), [3]), "keyword inputs are a list"),
-        ((nn.Linear, (torch.zeros(2),)), "the model is a class Linear"),
+        None,
+        linear()[0],
+        torch.zeros(2),
+        "ab",
+        [*linear(), {}, 4],
+        (linear()[0], torch.zeros(2)),
+        (3, (torch.zeros(2),)),
+        (*linear(), [3]),
+        (nn.Linear, (torch.zeros(2),)),
     ],
+    ids=["nothing", "module", "tensor", "text", "list of 4", "bare tensor", "number", "keywords in a list", "class"],
 )
-def test_what_is_no_case_is_a_finding(returned: object, told: str) -> None:
+def test_an_object_that_is_not_a_case_is_a_finding(returned: object) -> None:
+    """Its message and fix are those of the case error, or the fix says what to return."""
     readiness = judged(returned)
     assert (readiness.outcome, readiness.failed_stage) == ("failed", "case")
     (finding,) = readiness.findings
-    assert finding.code == "ER101"
-    assert told in finding.message
-    assert finding.fix
+    with pytest.raises(CaseError) as raised:
+        as_case(returned)
+    general = "Return `model.eval(), (example_input,)`."
+    assert (finding.code, finding.message, finding.fix) == ("ER101", raised.value.problem, raised.value.fix or general)
 
 
 def test_a_case_is_trained_unless_it_carries_results_of_a_training() -> None:
@@ -69,40 +72,40 @@ def test_a_raise_is_a_finding_with_the_users_line() -> None:
     readiness = verdict.raised(error, name="case", scenario="plain")
     (finding,) = readiness.findings
     assert (finding.code, finding.file, finding.line) == ("ER102", __file__, error.__traceback__.tb_lineno)
-    assert finding.message == "the case function raised ValueError: no\ufffd \ufffd weights"
+    assert finding.message == "The case function raised ValueError: no\ufffd \ufffd weights."
 
 
 @pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])
-def test_no_memory_is_the_runners_fault(error: Exception) -> None:
+def test_out_of_memory_is_an_infrastructure_error(error: Exception) -> None:
     readiness = verdict.raised(error, name="case", scenario="plain")
     assert (readiness.outcome, readiness.failed_stage, readiness.findings) == ("infra", "case", ())
 
 
-def test_what_pytest_gives_a_meaning_to_is_no_fault() -> None:
-    for own in (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest):
-        assert issubclass(own, verdict.PYTESTS_OWN)
-    assert not issubclass(pytest.fail.Exception, verdict.PYTESTS_OWN)
-    assert issubclass(pytest.fail.Exception, verdict.FAULTS)
+def test_outcomes_of_pytest_are_not_errors_of_the_case() -> None:
+    for outcome in (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest):
+        assert issubclass(outcome, verdict.PYTEST_OUTCOMES)
+    assert not issubclass(pytest.fail.Exception, verdict.PYTEST_OUTCOMES)
+    assert issubclass(pytest.fail.Exception, verdict.CASE_ERRORS)
 
 
 def readiness(outcome: str, stage: str = "export") -> Readiness:
     if outcome == "infra":
         return Readiness("case", "plain", (StageResult(stage, "infra", reason="no disk"),), ())
     if outcome == "failed":
-        finding = verdict.RETURNS_CASE.error("w", "is wrong", "mend it", stage=stage)
+        finding = verdict.RETURNS_CASE.error("w", "is wrong", "Fix it.", stage=stage)
         return Readiness("case", "plain", (StageResult(stage, "failed"),), (finding,))
     return Readiness("case", "plain", (StageResult(stage, "passed"),), ())
 
 
 @pytest.mark.parametrize(
-    ("given", "expected", "told"),
+    ("given", "expected", "message"),
     [
         (
             readiness("failed"),
             "",
             "not ready, failed at export: returns_a_case\nw: [ER101 returns_a_case] is wrong*",
         ),
-        (readiness("infra"), "", "not ready, could not be judged at export\nexport: no disk"),
+        (readiness("infra"), "", "not ready, had an infrastructure error at export\nexport: no disk"),
         (readiness("passed"), "export", "expected to fail at export (why), but it passed every stage"),
         (
             readiness("failed", "parity"),
@@ -112,17 +115,17 @@ def readiness(outcome: str, stage: str = "export") -> Readiness:
         (
             readiness("infra"),
             "export",
-            "expected to fail at export (why), but it could not be judged at export*",
+            "expected to fail at export (why), but it had an infrastructure error at export*",
         ),
     ],
     ids=["failed", "infra", "passes", "elsewhere", "infra_is_not_expected"],
 )
-def test_settle_fails(given: Readiness, expected: str, told: str) -> None:
+def test_settle_fails(given: Readiness, expected: str, message: str) -> None:
     with pytest.raises(pytest.fail.Exception) as raised:
         verdict.settle(given, CaseOptions(xfail_stage=expected, reason="why"))
     assert raised.type is not pytest.xfail.Exception
     lines = pytest.LineMatcher(str(raised.value).splitlines())
-    lines.fnmatch_lines([line.replace("[", "[[]") for line in told.splitlines()])
+    lines.fnmatch_lines([line.replace("[", "[[]") for line in message.splitlines()])
 
 
 def test_settle_xfails_and_passes() -> None:
@@ -135,22 +138,9 @@ def test_settle_xfails_and_passes() -> None:
         verdict.settle(readiness("failed"), expecting, expect_failures=False)
 
 
-def test_the_fix_of_a_case_error_is_the_fix_of_the_finding() -> None:
-    """Where the error has none of its own, what a case returns is the fix."""
-    (own,) = judged((linear()[0], torch.zeros(2))).findings
-    assert (own.message, own.fix) == (
-        "the example inputs are one tensor, not a tuple of inputs",
-        "write (x,) instead of x",
-    )
-    (general,) = judged(None).findings
-    assert general.fix == "return model.eval(), (example_input,)"
-
-
 def test_the_fix_of_a_scenario_that_cannot_train_is_the_fix_of_the_finding() -> None:
     frozen = linear()
     frozen[0].requires_grad_(False)
     (finding,) = judged(frozen).findings
-    assert finding.message == (
-        "scenario plain could not train the case: nothing to train: no parameter of the model requires a gradient"
-    )
-    assert finding.fix.startswith('scenarios=["as_is"]')
+    assert "requires a gradient" in finding.problem
+    assert 'scenarios=["as_is"]' in finding.fix

@@ -1,4 +1,4 @@
-"""Cases are judged where NumPy is not installed, even where warnings are errors."""
+"""Cases are judged without NumPy, also if warnings are errors."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def test_case():
 @pytest.mark.usefixtures("without_numpy")
 @pytest.mark.parametrize("arguments", [(), ("-p", "no:xdist"), ("-n", "1")], ids=" ".join)
 def test_cases_are_ready(project: Project, arguments: tuple[str, ...]) -> None:
-    """conftest.py imports torch too, as that of a user may, before the session is configured."""
+    """conftest.py imports torch before the session is configured."""
     project.write("import torch", "conftest.py")
     project.write(CASE)
-    result = project.run("-W", "error", *arguments, apart=True)
+    result = project.run("-W", "error", *arguments, subprocess=True)
     assert project.outcomes() == {"test_case[plain]": "passed", "test_case[ddp]": "passed"}
     assert result.ret == 0
     assert "NumPy" not in result.stdout.str() + result.stderr.str()
@@ -28,8 +28,8 @@ def test_cases_are_ready(project: Project, arguments: tuple[str, ...]) -> None:
 
 @pytest.mark.usefixtures("without_numpy")
 def test_an_option_of_the_environment_makes_warnings_errors(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which the processes that load a saved program and that start ranks inherit."""
+    """The processes that load a saved program and that start ranks inherit it."""
     monkeypatch.setenv("PYTHONWARNINGS", "error::UserWarning")
     project.write(CASE)
-    assert project.run(apart=True).ret == 0
+    assert project.run(subprocess=True).ret == 0
     assert project.outcomes() == {"test_case[plain]": "passed", "test_case[ddp]": "passed"}

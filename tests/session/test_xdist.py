@@ -1,4 +1,4 @@
-"""The same under pytest-xdist: what crosses from the workers, and what becomes of workers that die."""
+"""pytest-xdist: what workers send, and workers that die."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_plain(): pass
 """
 
 
-def told(project: Project) -> dict[str, object]:
+def reported(project: Project) -> dict[str, object]:
     return {
         name: (
             result.outcome,
@@ -41,10 +41,10 @@ def told(project: Project) -> dict[str, object]:
 
 def test_the_same_verdicts_and_stages(project: Project) -> None:
     project.write(MIXED)
-    alone = project.run("-n", "0", apart=True)
-    expected = told(project)
-    together = project.run("-n", "2", apart=True)
-    assert told(project) == expected
+    alone = project.run("-n", "0", subprocess=True)
+    expected = reported(project)
+    together = project.run("-n", "2", subprocess=True)
+    assert reported(project) == expected
     assert together.ret == alone.ret == pytest.ExitCode.TESTS_FAILED
     lines = [line for line in together.outlines if " -> " in line]
     assert [line.partition("]")[0] for line in lines] == [f"[{n}/9" for n in range(1, 10)]
@@ -69,16 +69,16 @@ def test_good(): return ready()
 """
 
 
-def test_a_wrong_marker_is_the_failure_of_its_case(project: Project) -> None:
+def test_a_wrong_marker_fails_its_case(project: Project) -> None:
     project.write(WRONG)
-    assert project.run("-n", "2", apart=True).ret == pytest.ExitCode.TESTS_FAILED
+    assert project.run("-n", "2", subprocess=True).ret == pytest.ExitCode.TESTS_FAILED
     assert project.outcomes() == {
         "test_case": "failed at case",
         "test_both": "failed at case",
         "test_good": "passed",
     }
-    assert "export_ready: unknown argument 'dynamic_bach'" in project.results()["test_case"].message
-    assert "world: timeout=-1 is not a number above 0. Fix: " in project.results()["test_both"].message
+    assert "dynamic_bach" in project.results()["test_case"].message
+    assert "`world` got timeout=-1, which is not a positive number. Fix: " in project.results()["test_both"].message
 
 
 def test_hostile_text_and_workers_that_die(project: Project) -> None:
@@ -94,10 +94,10 @@ def test_aborts(): os.abort()
 def test_after(): return ready()
 """
     )
-    result = project.run("-n", "2", "--tb=line", "--show-capture=no", apart=True)
+    result = project.run("-n", "2", "--tb=line", "--show-capture=no", subprocess=True)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
-    result.stdout.fnmatch_lines(["[[]*/14] test_cases.py::test_leaves: -> lost: its process crashed*"])
+    result.stdout.fnmatch_lines(["[[]*/14] test_cases.py::test_leaves: -> lost, its process crashed*"])
     outcomes = project.outcomes()
     assert len(outcomes) == 14
     assert outcomes["test_leaves"] == outcomes["test_aborts"] == "infra"
@@ -106,11 +106,11 @@ def test_after(): return ready()
 
 
 def test_a_reference_model_in_an_empty_folder(project: Project) -> None:
-    result = project.run("-n", "2", "-k", "mlp and (plain or ddp)", models="auto", apart=True)
+    result = project.run("-n", "2", "-k", "mlp and (plain or ddp)", models="auto", subprocess=True)
     assert result.ret == 0
-    told = {f"mlp.py::test_mlp[{scenario}]" for scenario in ("plain", "ddp", "ddp_amp")}
-    result.stdout.fnmatch_lines_random([f"[[]*/3] {name.replace('[', '[[]')}: -> ready (* s)" for name in told])
-    assert {case.nodeid.partition("/")[2] for case in project.results().values()} == told
+    names = {f"mlp.py::test_mlp[{scenario}]" for scenario in ("plain", "ddp", "ddp_amp")}
+    result.stdout.fnmatch_lines_random([f"[[]*/3] {name.replace('[', '[[]')}: -> ready (* s)" for name in names])
+    assert {case.nodeid.partition("/")[2] for case in project.results().values()} == names
 
 
 def test_interrupted(project: Project) -> None:
@@ -122,13 +122,13 @@ def test_two(): raise KeyboardInterrupt
 @export_ready
 def test_three(): return None
 """)
-    result = project.run("-n", "1", apart=True)
+    result = project.run("-n", "1", subprocess=True)
     assert result.ret != 0
     assert project.outcomes()["test_one"] == "passed"
     assert project.outcomes()["test_two"] == "infra"
 
 
-def test_the_last_case_takes_its_worker_along(project: Project) -> None:
+def test_the_last_case_kills_its_worker(project: Project) -> None:
     project.write("""
 import os, signal
 @export_ready(stages=["train"])
@@ -137,6 +137,6 @@ def test_one(): return ready()
 def test_two(): os.kill(os.getpid(), signal.SIGKILL)
 """)
     for restart in ("1", "0"):
-        result = project.run("-n", "1", f"--max-worker-restart={restart}", apart=True)
+        result = project.run("-n", "1", f"--max-worker-restart={restart}", subprocess=True)
         assert result.ret != 0
         assert project.outcomes() == {"test_one": "passed", "test_two": "infra"}

@@ -1,4 +1,4 @@
-"""What a user's own script shows: torch.export and one comparison, without this project."""
+"""What a bare script shows: torch.export and one comparison, without this project."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Real models: the distance of ``to_precision`` from float32 and from autocast, and what is said about devices.
 
 Run by hand, with the extra ``zoo``: ``python tests/zoo/precision_and_devices.py``. A line a model: relative L2 distance
-to float32 in float16 and bfloat16 (limits 2e-3 and 2e-2 for resnet18 and bert), ``autocast`` where the answer is
+to float32 in float16 and bfloat16 (limits 2e-3 and 2e-2 for resnet18 and bert), ``autocast`` if the output is
 autocast's to the bit, ``reloaded`` where it is the same after saving; then the lines that take another way on cuda and
 the tensors that stay behind (there are none), and whether the freed program runs on the meta device.
 """
@@ -50,7 +50,7 @@ def calibrated(model: nn.Module) -> nn.Module:
     return model
 
 
-def told(name: str, model: nn.Module, x: Tensor) -> str:
+def line(name: str, model: nn.Module, x: Tensor) -> str:
     program = torch.export.export(model.eval(), (x,))
     exact = model(x)
     words = [f"{name:20}"]
@@ -76,4 +76,4 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     with torch.no_grad():
         for each in models():
-            print(told(*each), flush=True)
+            print(line(*each), flush=True)

@@ -1,4 +1,4 @@
-"""The verdicts of the harness on the model zoos, against what a bare torch.export shows.
+"""The verdicts of the harness on the model zoos, compared with a bare torch.export.
 
     pip install -e .[zoo]
     python tests/zoo/survey.py eval|train|one [--jobs N] [--limit SECONDS] [PATTERN ...]
@@ -6,7 +6,7 @@
 eval: models in eval mode. What a bare export handles with equal numbers must get no error; what it refuses must get a
 diagnosis (at least 90 % of them). train: the same models left in train mode. Where the program then differs from the
 eval-mode model, that must be an error; where it does not, there must be none. one: a batch of one exported under
-Dim.AUTO. Where that became a static dimension, it must be told.
+Dim.AUTO. If that became a static dimension, it must be reported.
 
 Prints a line for each model, then the counts; exit code 1 when one of them is wrong. Each model has its own process.
 """
@@ -43,7 +43,7 @@ def all_models() -> Models:
 
 
 def wake(model: torch.nn.Module) -> None:
-    """Random numbers for parameters that begin at zero: a block that is switched off hides what is wrong with it."""
+    """Set parameters that are zero to random numbers: a block that is switched off hides its faults."""
     with torch.no_grad():
         for parameter in model.parameters():
             if not parameter.any():
@@ -51,7 +51,7 @@ def wake(model: torch.nn.Module) -> None:
 
 
 def look(question: str, name: str) -> tuple[str, str]:
-    """What a bare export shows of the model, and what the harness says of that: ``right`` or what is wrong."""
+    """Return what a bare export shows of the model, and whether the verdict is ``right``, or what is wrong with it."""
     model, args, kwargs = all_models()[name](1 if question == "one" else 2)
     if question == "train":
         wake(model)
@@ -60,15 +60,15 @@ def look(question: str, name: str) -> tuple[str, str]:
     shown = bare_export.of(model, args, kwargs, shapes)
     stages = None if question == "eval" else ["shapes" if question == "one" else "parity"]
     readiness = export_ready_check(model, args, example_kwargs=kwargs, dynamic_shapes=shapes, stages=stages)
-    told = [f"{f.severity} {f}" for f in readiness.findings if f.severity != "note"]
+    findings = [f"{f.severity} {f}" for f in readiness.findings if f.severity != "note"]
     errors = [f for f in readiness.findings if f.severity == "error"]
     if shown == "refused":
         right = bool(errors) and all(f.code != UNCLASSIFIED.code for f in errors)
     elif question == "one":
-        right = shown != "static" or any("ER6" in line for line in told)
+        right = shown != "static" or any("ER6" in line for line in findings)
     else:
         right = (shown == "differs") == bool(errors)
-    return shown, "right" if right else "WRONG: " + ("; ".join(told) or "nothing is told")[:2000]
+    return shown, "right" if right else "WRONG: " + ("; ".join(findings) or "no findings")[:2000]
 
 
 def _child(question: str, name: str, end: Connection) -> None:
@@ -87,15 +87,15 @@ def survey(question: str, names: list[str], jobs: int, limit: float) -> Counter[
     counts: Counter[tuple[str, str]] = Counter()
     while waiting or running:
         while waiting and len(running) < jobs:
-            name, (mine, childs) = waiting.pop(0), context.Pipe(duplex=False)
-            process = context.Process(target=_child, args=(question, name, childs))
+            name, (own_end, child_end) = waiting.pop(0), context.Pipe(duplex=False)
+            process = context.Process(target=_child, args=(question, name, child_end))
             process.start()
-            childs.close()
-            running[name] = process, mine, time.monotonic()
-        for name, (process, mine, begun) in list(running.items()):
+            child_end.close()
+            running[name] = process, own_end, time.monotonic()
+        for name, (process, own_end, begun) in list(running.items()):
             took = time.monotonic() - begun
-            if mine.poll(0.05) or took > limit:
-                shown, verdict = _received(mine) if took <= limit else ("nothing", f"not judged: over {limit:g} s")
+            if own_end.poll(0.05) or took > limit:
+                shown, verdict = _received(own_end) if took <= limit else ("nothing", f"not judged: over {limit:g} s")
                 process.kill() if took > limit else process.join()
                 del running[name]
                 counts[shown, verdict.partition(":")[0]] += 1

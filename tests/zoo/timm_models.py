@@ -1,4 +1,4 @@
-"""Models of timm with random weights: of each of its modules one of the smallest, at a small size where it may be."""
+"""Models of timm with random weights: one of the smallest of each module, at a small image size if possible."""
 
 from __future__ import annotations
 

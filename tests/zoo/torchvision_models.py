@@ -1,4 +1,4 @@
-"""Models of torchvision with random weights, one or two of each family, small where there is a choice."""
+"""Models of torchvision with random weights, one or two small ones of each family."""
 
 from __future__ import annotations
 

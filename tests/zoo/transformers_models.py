@@ -1,4 +1,4 @@
-"""Architectures of transformers in their default configuration made small, with random weights."""
+"""Architectures of transformers with small default configurations and random weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from zoo_model import Call, Models
 
 ARCHITECTURES = (Path(__file__).parent / "transformers.txt").read_text().split()
-SMALL = {  # by the value, the settings that get it
+SMALL = {  # settings by their value
     32: """
         hidden_size d_model n_embd dim emb_dim embed_dim embedding_size word_embed_proj_dim
         moe_intermediate_size shared_expert_intermediate_size true_hidden_size intra_bottleneck_size

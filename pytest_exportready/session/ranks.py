@@ -81,12 +81,12 @@ class Together:
         from pytest_exportready.analysis.ranks.exchange import Meeting
 
         self._rank = rank
-        self._meeting = Meeting("verdict")  # made now: a rank that fails leaves the group
+        self._meeting = Meeting("verdict", seconds=self.seconds)  # made now: a rank that fails leaves the group
 
     @property
     def lead(self) -> bool:
         """Whether this rank proves what one rank can prove for all."""
-        return self._meeting.here == 0
+        return self._meeting.is_first
 
     def leave(self) -> None:
         """Leave the process group, so that no other rank waits for this one."""
@@ -94,7 +94,7 @@ class Together:
 
     def settle(self, mine: Readiness | None) -> Readiness | None:
         """The verdict of all ranks. None: this rank has none, as its case function skipped the test."""
-        told = [json.loads(text) for text in self._meeting.exchange(_text(mine), self.seconds)]
+        told = [json.loads(text) for text in self._meeting.gather("readiness", _text(mine))]
         verdicts = [Readiness.from_dict(data) for data in told if data is not None]
         return worst_of(verdicts) if verdicts else None
 

@@ -25,3 +25,9 @@ def counted(count: int, singular: str, plural: str = "") -> str:
 def subject_of(count: int, singular: str) -> str:
     """Return the subject and verb of a sentence: ``1 parameter is``, ``3 parameters are``."""
     return f"{counted(count, singular)} {'is' if count == 1 else 'are'}"
+
+
+def named_ranks(ranks: Iterable[int]) -> str:
+    """Return ``rank 3``, ``ranks 0, 2 and 5 more``."""
+    every = list(ranks)
+    return f"rank{'' if len(every) == 1 else 's'} {few(map(str, every), 8)}"

@@ -88,12 +88,12 @@ class Together:
         from pytest_exportready.analysis.ranks.exchange import Meeting
 
         self._rank = rank
-        self._meeting = Meeting("verdict")  # made now: a rank that fails leaves the group
+        self._meeting = Meeting("verdict", seconds=self.seconds)  # made now: a rank that fails leaves the group
 
     @property
     def lead(self) -> bool:
         """Whether this rank runs the stages that one rank runs for all."""
-        return self._meeting.here == 0
+        return self._meeting.is_first
 
     def leave(self) -> None:
         """Leave the process group, so that no other rank waits for this one."""
@@ -106,7 +106,7 @@ class Together:
             own: The verdict of this rank; None if its case function skipped the test.
         """
         text = json.dumps(None if own is None else own.to_dict()).encode()
-        exchanged = [json.loads(data) for data in self._meeting.exchange(text, self.seconds)]
+        exchanged = [json.loads(data) for data in self._meeting.gather("readiness", text)]
         verdicts = [Readiness.from_dict(data) for data in exchanged if data is not None]
         return worst_of(verdicts) if verdicts else None
 

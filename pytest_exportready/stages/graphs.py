@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint, graph_steps
 from pytest_exportready.analysis.ranks.check_ranks import several_ranks
-from pytest_exportready.analysis.ranks.exchange import AbsentRanks, exchange
+from pytest_exportready.analysis.ranks.exchange import AbsentRanks, Meeting
 from pytest_exportready.case.facts import GRAPHS, RANKS
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
@@ -34,11 +34,11 @@ def run(trial: Trial) -> Iterator[Observation]:
         raise SkipStage("the ranks are not compared")
     try:
         mine = graph_fingerprint(trial.program).encode()
-        prints = [told.decode() for told in exchange("graph", mine, seconds=trial.rank_timeout)]
+        prints = [told.decode() for told in Meeting("graph", seconds=trial.rank_timeout).gather("program", mine)]
         yield {RANKS: len(prints), GRAPHS: len(set(prints))}
         if len(set(prints)) > 1:
             steps = json.dumps([[step.digest[:16], step.words] for step in graph_steps(trial.program)])
-            every = [json.loads(told) for told in exchange("graph steps", steps.encode(), seconds=_PATIENCE)]
+            every = [json.loads(told) for told in Meeting("graph", seconds=_PATIENCE).gather("steps", steps.encode())]
             yield _unlike(prints, every)
     except AbsentRanks as absent:
         raise SkipStage(f"{absent}: a rank exported nothing, or judges another case") from absent

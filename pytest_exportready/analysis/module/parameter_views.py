@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.nested_values import inside, users_packages
-from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.module.tensor_values import storage_address
 from pytest_exportready.analysis.source.bytecode import (
     attributes_read,
     attributes_written,
@@ -37,25 +37,19 @@ class KeptView:
 def kept_views(model: nn.Module) -> Iterator[KeptView]:
     """Every such view; not a parameter itself in a second place, nor what forward or a pre-forward hook makes anew."""
     packages = users_packages(model)
-    weights: dict[int | None, str] = {}
+    weights: dict[int, str] = {}
     for prefix, module in model.named_modules():
         for attribute, value in plain_attributes(module).items():
             for place, found in inside(value, packages):
                 if isinstance(found, nn.Parameter) or not isinstance(found, torch.Tensor) or not found.is_leaf:
                     continue
                 if not forward_hooks(module) and _read_only(type(module), attribute):
-                    weights = weights or {_memory(parameter): name for name, parameter in model.named_parameters()}
-                    memory = _memory(found)
-                    shared = weights.get(memory) if memory is not None else None
+                    weights = weights or {storage_address(p): name for name, p in model.named_parameters()}
+                    memory = storage_address(found)
+                    shared = weights.get(memory) if memory else None
                     weight = shared or _taken_from(module, prefix, attribute, found)
                     if weight:
                         yield KeptView(f"{prefix}.{attribute}{place}".removeprefix("."), weight, shared is not None)
-
-
-def _memory(tensor: torch.Tensor) -> int | None:
-    if not readable(tensor) or tensor.layout is not torch.strided:
-        return None
-    return tensor.untyped_storage().data_ptr() or None
 
 
 def _read_only(kind: type, attribute: str) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.module.nested_values import inside, users_packages
-from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.module.tensor_values import storage_address
 from pytest_exportready.analysis.source.bytecode import (
     attributes_read,
     attributes_written,
@@ -54,11 +54,11 @@ def loose_tensors(model: nn.Module) -> list[LooseTensor]:
         if not _recomputed(module, attribute, tensor)
     ]
     state = [*model.parameters(), *model.buffers()] if candidates else []
-    objects, storages = {id(t) for t in state}, {_storage(t) for t in state} - {None}
+    objects, storages = {id(t) for t in state}, {storage_address(t) for t in state} - {0}
     found = [
         candidate
         for candidate in candidates
-        if id(candidate[-1]) not in objects and _storage(candidate[-1]) not in storages
+        if id(candidate[-1]) not in objects and storage_address(candidate[-1]) not in storages
     ]
     kinds = {type(module) for module in model.modules()} if found else set()
     reached = [code for kind in kinds for code in reached_from_forward(kind)]
@@ -122,13 +122,3 @@ def _moves(code: CodeType, attribute: str, inside: bool) -> bool:
     if "device" in named or (inside and named & _MOVERS):
         return True
     return not inside and not read_raw(code, attribute, _MOVERS)
-
-
-def _storage(tensor: torch.Tensor) -> int | None:
-    """Address of the memory behind ``tensor``; None when it has none of its own (meta, fake, sparse ...)."""
-    if not readable(tensor):
-        return None
-    try:
-        return tensor.untyped_storage().data_ptr() or None
-    except (NotImplementedError, RuntimeError, ValueError):
-        return None

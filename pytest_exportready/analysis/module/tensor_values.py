@@ -1,4 +1,4 @@
-"""Questions to the values of a tensor that may have none, or that cannot answer."""
+"""Read the values and the memory of a tensor that may have none."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from pytest_exportready.analysis.torch_internals.tensors import is_dtensor, is_f
 
 
 def readable(tensor: torch.Tensor) -> bool:
-    """True when reading values needs neither a collective nor a dequantisation, and there are values to
-    read.
-    """
+    """Return whether the tensor has values that can be read without a collective and without dequantizing."""
     return not (
-        tensor.is_meta or tensor.is_quantized or is_fake(tensor) or is_dtensor(tensor) or _uninitialised(tensor)
+        tensor.is_meta or tensor.is_quantized or is_fake(tensor) or is_dtensor(tensor) or is_uninitialized(tensor)
     )
 
 
+def is_uninitialized(tensor: torch.Tensor) -> bool:
+    """Return whether the tensor belongs to a lazy module that has not run yet."""
+    return isinstance(tensor, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer))
+
+
 def all_finite(tensor: torch.Tensor) -> bool | None:
-    """Whether every value is finite; None when that cannot be read. Of a sparse tensor, the values it
-    stores.
-    """
+    """Return whether every value (of a sparse tensor, every stored value) is finite; None if they cannot be read."""
     if not readable(tensor):
         return None
     try:
@@ -34,7 +35,7 @@ def all_finite(tensor: torch.Tensor) -> bool | None:
 
 
 def all_equal_to(tensor: torch.Tensor, value: float) -> bool | None:
-    """Whether every value is ``value``; None when that cannot be read."""
+    """Return whether every value is ``value``; None if they cannot be read."""
     if not readable(tensor):
         return None
     try:
@@ -43,5 +44,18 @@ def all_equal_to(tensor: torch.Tensor, value: float) -> bool | None:
         return None
 
 
-def _uninitialised(tensor: torch.Tensor) -> bool:
-    return isinstance(tensor, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer))
+def storage_address(tensor: torch.Tensor) -> int:
+    """Return the address of the memory behind ``tensor``; 0 if it has none (meta, fake, sparse, some subclasses)."""
+    if tensor.layout != torch.strided or tensor.is_meta or is_fake(tensor):
+        return 0
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (NotImplementedError, RuntimeError, ValueError):
+        return 0
+
+
+def view_identity(tensor: torch.Tensor) -> tuple[object, ...] | None:
+    """Return what is equal for two views of the same values only; None if ``tensor`` has no memory of its own."""
+    if not storage_address(tensor):
+        return None
+    return tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from pytest_exportready.analysis.module.tensor_values import readable
+from pytest_exportready.analysis.module.tensor_values import view_identity
 from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
 
 
@@ -29,15 +29,15 @@ class FrozenWeight:
 
 def frozen_weights(program: ExportedProgram, module: nn.Module) -> Iterator[FrozenWeight]:
     """Every constant of ``program`` that is a parameter. ``program`` must still share its memory with ``module``."""
-    names = {memory(parameter): name for name, parameter in module.named_parameters()}
+    names = {view_identity(parameter): name for name, parameter in module.named_parameters()}
     places: dict[object, list[str]] = {}
     trained: dict[object, bool] = {}
     for place, tensor in unregistered_tensors(module, functions=True):
         if isinstance(tensor, nn.Parameter):
-            places.setdefault(memory(tensor), []).append(place)
-            trained[memory(tensor)] = tensor.requires_grad
+            places.setdefault(view_identity(tensor), []).append(place)
+            trained[view_identity(tensor)] = tensor.requires_grad
     for constant, value in program.constants.items():
-        key = memory(value) if isinstance(value, torch.Tensor) else None
+        key = view_identity(value) if isinstance(value, torch.Tensor) else None
         if key is not None and (key in names or key in places):
             place = ", ".join(places.get(key, [constant]))
             yield FrozenWeight(constant, place, names.get(key, ""), trained.get(key, True))
@@ -45,15 +45,8 @@ def frozen_weights(program: ExportedProgram, module: nn.Module) -> Iterator[Froz
 
 def foreign_weights(program: ExportedProgram, parameters: Iterable[nn.Parameter]) -> Iterator[FrozenWeight]:
     """Every constant of ``program`` that is one of ``parameters``, which no module of its own has."""
-    trained = {memory(parameter): parameter.requires_grad for parameter in parameters}
+    trained = {view_identity(parameter): parameter.requires_grad for parameter in parameters}
     for constant, value in program.constants.items():
-        key = memory(value) if isinstance(value, torch.Tensor) else None
+        key = view_identity(value) if isinstance(value, torch.Tensor) else None
         if key is not None and key in trained:
             yield FrozenWeight(constant, constant, "", trained[key])
-
-
-def memory(tensor: torch.Tensor) -> object | None:
-    """What two views of the same numbers share: a constant is no longer the object that the module holds."""
-    if not readable(tensor) or tensor.layout != torch.strided or not tensor.data_ptr():
-        return None
-    return tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype

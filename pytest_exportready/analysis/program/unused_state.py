@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch.export import ExportedProgram
+
+from pytest_exportready.analysis.module.tensor_values import storage_address
 
 _NO_MATTER = "num_batches_tracked"  # of BatchNorm: counts training steps
 
@@ -13,19 +14,13 @@ def unread_state(program: ExportedProgram) -> list[str]:
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     specs = program.graph_signature.input_specs
     read = {str(spec.target) for spec in specs if spec.target and placeholders[_name(spec)].users}
-    memory = {_memory(program.state_dict[name]) for name in read & program.state_dict.keys()} - {None}
+    memory = {storage_address(program.state_dict[name]) for name in read & program.state_dict.keys()} - {0}
     return [
         name
         for name, tensor in program.state_dict.items()
-        if name not in read and _memory(tensor) not in memory and name.rpartition(".")[2] != _NO_MATTER
+        if name not in read and storage_address(tensor) not in memory and name.rpartition(".")[2] != _NO_MATTER
     ]
 
 
 def _name(spec: object) -> str:
     return str(spec.arg.name)  # type: ignore[attr-defined]
-
-
-def _memory(tensor: torch.Tensor) -> int | None:
-    if tensor.layout != torch.strided or tensor.is_meta:
-        return None
-    return tensor.untyped_storage().data_ptr() or None

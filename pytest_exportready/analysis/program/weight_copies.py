@@ -9,8 +9,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from pytest_exportready.analysis.module.tensor_values import readable
-from pytest_exportready.analysis.program.constant_weights import memory
+from pytest_exportready.analysis.module.tensor_values import readable, view_identity
 
 _PROBED = 4096  # values looked at before all of them are compared
 DISTINCT = 8  # fewer different values may be equal by chance: zeros, ones, masks
@@ -38,7 +37,7 @@ def copied_weights(program: ExportedProgram) -> Iterator[CopiedWeight]:
         if isinstance(value, torch.Tensor) and _comparable(value) and value.numel() in sizes and _telling(value):
             for name in sizes[value.numel()]:
                 form = _form(value, weights[name].detach())
-                if form is not None and memory(value) != memory(weights[name]):
+                if form is not None and view_identity(value) != view_identity(weights[name]):
                     yield CopiedWeight(constant, name, form)
                     break
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
+from pytest_exportready.analysis.module.tensor_values import view_identity
 from pytest_exportready.analysis.program.canonical_form import digest
 from pytest_exportready.analysis.program.tensor_hash import tensor_digest
 
@@ -29,15 +30,6 @@ def weights_fingerprint(holder: nn.Module | ExportedProgram | Mapping[str, Any])
         if not isinstance(value, torch.Tensor):
             lines.append((name, type(value).__name__))
             continue
-        place = first.setdefault(_memory(value) or name, name)
+        place = first.setdefault(view_identity(value) or name, name)
         lines.append((name, f"is {place}" if place != name else tensor_digest(value)))
     return digest(*lines)
-
-
-def _memory(tensor: torch.Tensor) -> object:
-    if tensor.layout != torch.strided or tensor.is_meta or not tensor.numel() or type(tensor) not in _PLAIN:
-        return None
-    return tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-
-
-_PLAIN = (torch.Tensor, nn.Parameter)

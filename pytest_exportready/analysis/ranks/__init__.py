@@ -1,1 +1,1 @@
-"""Whether the ranks of one training hold and compute the same."""
+"""Whether the ranks of a training have the same state and compute the same outputs."""

@@ -1,4 +1,4 @@
-"""Where the descriptions of ranks differ: one Difference for each cause, who has what, the majority first."""
+"""Find where the states of ranks differ: one Difference for each cause, with the majority first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 
 from pytest_exportready.analysis.ranks.rank_state import CLASS, ORDER, SHAPE, VALUES, Facts
 from pytest_exportready.analysis.ranks.state_hash import is_hash
-from pytest_exportready.case.wording import few
+from pytest_exportready.case.wording import and_more, named_ranks
 
 PRESENCE = "presence"
 _EXPLAIN_VALUES = {PRESENCE, SHAPE, "dtype", "layout", "placements"}  # a hash cannot be the same when these differ
@@ -17,15 +17,12 @@ _GROUPS = 4  # groups of ranks that a message names
 
 @dataclass(frozen=True)
 class Difference:
-    """One field of one tensor or module that not all ranks have alike.
+    """One field of one tensor or module that is not the same on all ranks."""
 
-    where: its qualified name. values: what each rank has, by rank. kind: what stands there (``parameter``).
-    """
-
-    where: str
+    where: str  # qualified name of the tensor or module
     field: str
-    values: dict[int, str]
-    kind: str = ""
+    values: dict[int, str]  # by rank
+    kind: str = ""  # such as ``parameter``; empty for a module
 
     @cached_property
     def groups(self) -> list[tuple[str, list[int]]]:
@@ -37,7 +34,7 @@ class Difference:
 
     @property
     def reference(self) -> int:
-        """The rank to hold the others against: the lowest of the largest group."""
+        """The rank that the others are compared with: the lowest of the largest group."""
         return self.groups[0][1][0]
 
     @property
@@ -47,27 +44,30 @@ class Difference:
 
     @property
     def culprit(self) -> int | None:
-        """The one rank that differs from all others; None where two ranks or groups stand against each other."""
+        """The one rank that differs from all others; None if there are several, or only two ranks."""
         return self.odd[0] if len(self.odd) == 1 and len(self.values) > 2 else None
 
-    def told(self) -> str:
-        """``mode differs: ranks 0, 2: eval, rank 1: training``; of what is only hashed, who does not agree."""
-        if self.field == PRESENCE:
-            return ", ".join(f"{value} on {named(ranks)}" for value, ranks in self.groups)
-        verb = "differ" if self.field == VALUES else "differs"
-        more = f" and {len(self.groups) - _GROUPS} more" if len(self.groups) > _GROUPS else ""
+    @property
+    def subject(self) -> str:
+        return f"This {self.kind or 'module'}"
+
+    @property
+    def summary(self) -> str:
+        """``differs in mode: eval on ranks 0, 2, training on rank 1``; of hashes, which ranks differ."""
         groups = self.groups[:_GROUPS]
         if all(is_hash(value) for value, _ in groups):
-            return f"{self.field} {verb} between {' and '.join(named(ranks) for _, ranks in groups)}{more}"
-        sides = (f"{named(ranks)}: {'another' if is_hash(value) else value}" for value, ranks in groups)
-        return f"{self.field} {verb}: {', '.join(sides)}{more}"
+            sides = and_more([named_ranks(ranks) for _, ranks in groups], len(self.groups), " and ")
+            return f"differs in {self.field} between {sides}"
+        each = [f"{'other' if is_hash(value) else value} on {named_ranks(ranks)}" for value, ranks in groups]
+        verb = "is" if self.field == PRESENCE else f"differs in {self.field}:"
+        return f"{verb} {and_more(each, len(self.groups))}"
 
 
 def differences(facts: Sequence[Facts], ranks: Sequence[int]) -> list[Difference]:
-    """Every difference between ``facts[i]`` of ``ranks[i]``, in the order of the first rank's names.
+    """Return every difference between ``facts[i]`` of ``ranks[i]``, in the order of the first rank's names.
 
-    What follows from another difference is left out: the fields of what some ranks lack, what is inside of a module
-    that they lack or that has another class, the hash of values of another shape or dtype.
+    What follows from another difference is left out: the fields of what some ranks lack, what is inside a module that
+    they lack or that has another class, the hash of values of another shape or dtype.
     """
     found: list[Difference] = []
     missing: set[str] = set()
@@ -107,9 +107,3 @@ def _unread(difference: Difference | None) -> bool:
 def _parents(where: str) -> set[str]:
     parts = where.split(".")
     return {".".join(parts[:depth]) for depth in range(1, len(parts))}
-
-
-def named(ranks: Iterable[int]) -> str:
-    """``rank 3`` or ``ranks 0, 2 and 5 more``."""
-    every = list(ranks)
-    return f"rank{'s' * (len(every) > 1)} {few(map(str, every), 8)}"

@@ -1,87 +1,119 @@
-"""Every rank gives bytes and gets those of all, through keys of the group's store and never through a collective.
+"""Exchange bytes between ranks through keys of the group's store, and never through a collective.
 
-A collective that one rank leaves out blocks the others, or takes part in the next collective of that rank. Keys do
-neither, so this works between ranks that diverge already.
+A collective that one rank skips blocks the others, or is paired with the next collective of that rank. Keys do
+neither, so this works between ranks that have diverged.
 
-The ranks meet in rounds. A round is over as soon as all have joined it, or one has given up waiting; whoever joins
-later finds it over and opens the next. So a rank that comes late, or that was absent once, is never paired with
-what others said in an earlier round.
+The ranks meet in rounds. A round ends as soon as all have joined it or one has stopped waiting; a rank that joins
+later finds it ended and opens the next. So a rank that is late, or was absent once, is never paired with what others
+sent in an earlier round. The stores of ``torch.distributed.elastic`` have neither rounds nor late ranks.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import torch.distributed as dist
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from pytest_exportready.case.wording import few
+from pytest_exportready.case.explained import ExplainedError
+from pytest_exportready.case.wording import named_ranks
 
 _CHUNK = 1 << 20  # a TCPStore closes the connection at 8 MiB
 _GRACE = 1.0  # seconds for the bytes of ranks that have all joined in time
-_OVER = 1 << 40  # added to the number of ranks that joined, by one that gives up
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05  # seconds between two looks at the store
+_OVER = 1 << 40  # added to the number of ranks that joined, by one that stops waiting
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05  # seconds between two reads of the store
+
+
+class NotInGroup(ExplainedError, ValueError):
+    """This process has no process group, or is not in the one that was given."""
 
 
 class AbsentRanks(RuntimeError):
-    """Some ranks did not take part in time. ranks: theirs in the default group, ascending."""
+    """Some ranks did not take part in time."""
 
     def __init__(self, ranks: Sequence[int], seconds: float, why: str = "") -> None:
-        self.ranks = tuple(ranks)
-        named = f"rank{'s' * (len(self.ranks) > 1)} {few(map(str, self.ranks), 8)}"
-        super().__init__(f"{named} did not take part within {seconds:g} s{why and f' ({why})'}")
-
-
-def exchange(name: str, payload: bytes, *, group: dist.ProcessGroup | None = None, seconds: float) -> list[bytes]:
-    """What each rank of ``group`` gave under ``name``, in the order of its ranks.
-
-    Every rank of the group calls it, each within ``seconds`` of the first; MiB are fine. Exchanges of one name that
-    follow each other are kept apart.
-
-    group: the default group unless given.
-    Raises AbsentRanks, at the latest a second after ``seconds``, in every rank that did come; ValueError in a
-    process that has no such group or is not in it.
-    """
-    return Meeting(name, group).exchange(payload, seconds)
+        self.ranks = tuple(ranks)  # as numbered in the default group, ascending
+        reason = f" ({why})" if why else ""
+        super().__init__(f"{named_ranks(self.ranks)} did not take part within {seconds:g} s{reason}")
 
 
 class Meeting:
-    """The ranks of a group and its store, which serve for one exchange after another, the group being there or not.
+    """The ranks of a group, which exchange data in steps that all go through in the same order.
 
-    Raises ValueError in a process that has no such group or is not in it.
+    It works also after this process has left the group.
+
+    Args:
+        name: Exchanges of other names, and of other steps, do not disturb.
+        group: The default group if None.
+        seconds: How long to wait for the others at each step.
+
+    Raises:
+        NotInGroup: This process has no such group, or is not in it.
     """
 
-    def __init__(self, name: str, group: dist.ProcessGroup | None = None) -> None:
+    def __init__(self, name: str, group: dist.ProcessGroup | None = None, *, seconds: float) -> None:
         group = group or dist.group.WORLD
         if group is None or not dist.is_initialized():
-            raise ValueError(
-                "torch.distributed has no process group here. Fix: torch.distributed.init_process_group(...)"
+            raise NotInGroup(
+                "torch.distributed has no process group here", "Call `torch.distributed.init_process_group(...)` first."
             )
-        self.name = name
-        self.here = dist.get_rank(group)
-        if self.here < 0:
-            raise ValueError("this process is not in the group. Fix: call it on the ranks of the group only")
-        self.ranks = dist.get_process_group_ranks(group)
+        self._position = dist.get_rank(group)
+        if self._position < 0:
+            raise NotInGroup("this process is not in the group", "Call it on the ranks of the group only.")
+        self.name, self.seconds = name, seconds
+        self.ranks = dist.get_process_group_ranks(group)  # as numbered in the default group
+        self.rank = self.ranks[self._position]
         self._fake = dist.get_backend(group) == "fake"  # one process that plays a rank of many
         self._store = group.get_group_store()
 
-    def exchange(self, payload: bytes, seconds: float) -> list[bytes]:
-        """As the function ``exchange``."""
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the first rank of the group."""
+        return self._position == 0
+
+    def gather(self, step: str, payload: bytes) -> list[bytes]:
+        """Return what each rank gives, in the order of ``ranks``. Several MiB are fine.
+
+        Raises:
+            AbsentRanks: In every rank that did come, at most a second after ``seconds``.
+        """
         if len(self.ranks) == 1:
             return [payload]
         if self._fake:
-            others = [rank for position, rank in enumerate(self.ranks) if position != self.here]
-            raise AbsentRanks(others, 0.0, "the backend is fake")
-        return _Round(self.name, self._store, self.ranks, self.here, seconds).run(payload)
+            raise AbsentRanks([rank for rank in self.ranks if rank != self.rank], 0.0, "the backend is fake")
+        name = f"{self.name}/{step}"
+        return _Round(name, self._store, self.ranks, self._position, self.seconds).run(payload)
+
+    def gather_json(self, step: str, data: Any) -> list[Any]:
+        packed = zlib.compress(json.dumps(data).encode(), 1)
+        return [json.loads(zlib.decompress(payload)) for payload in self.gather(step, packed)]
+
+    def gather_where_different(self, step: str, data: Any) -> list[Any] | None:
+        """Return what each rank has; None if all have the same, which costs no more than a hash.
+
+        Of ranks that have the same, one sends it for all: the traffic grows with the differences, not with the ranks.
+        """
+        text = json.dumps(data).encode()
+        digests = self.gather(f"{step}/digest", hashlib.sha256(text).digest())
+        if len(set(digests)) == 1:
+            return None
+        senders = {digest: digests.index(digest) for digest in digests}
+        sends = self._position in senders.values()
+        sent = self.gather(step, zlib.compress(text, 1) if sends else b"")
+        return [json.loads(zlib.decompress(sent[senders[digest]])) for digest in digests]
 
 
 class _Round:
     """One rank in one exchange."""
 
-    def __init__(self, name: str, store: Store, ranks: list[int], here: int, seconds: float) -> None:
-        self.name, self.store, self.ranks, self.here, self.seconds = name, store, ranks, here, seconds
+    def __init__(self, name: str, store: Store, ranks: list[int], position: int, seconds: float) -> None:
+        self.name, self.store, self.ranks, self.position, self.seconds = name, store, ranks, position, seconds
         self.deadline = time.monotonic() + seconds
         self.round = -1
         self.pieces: dict[int, int] = {}  # how many keys hold the bytes of each rank
@@ -98,7 +130,7 @@ class _Round:
             self._leave()
             if isinstance(error, AbsentRanks):
                 raise
-            raise AbsentRanks(self._missing(), self.seconds, "the group's store does not answer") from error
+            raise AbsentRanks(self._missing(), self.seconds, "the group's store does not respond") from error
         except BaseException:
             self._leave()
             raise
@@ -110,12 +142,12 @@ class _Round:
         return number
 
     def _give(self, payload: bytes) -> None:
-        """The number of pieces last: who finds it finds all."""
+        """Write the number of pieces last: a rank that finds it finds all."""
         pieces = [payload[start : start + _CHUNK] for start in range(0, len(payload), _CHUNK)]
-        self.pieces[self.here] = len(pieces)
+        self.pieces[self.position] = len(pieces)
         for position, piece in enumerate(pieces):
-            _set(self.store, self._key(self.round, self.here, position), piece)
-        _set(self.store, self._key(self.round, self.here), str(len(pieces)).encode())
+            _set(self.store, self._key(self.round, self.position, position), piece)
+        _set(self.store, self._key(self.round, self.position), str(len(pieces)).encode())
 
     def _await_all(self) -> None:
         if self._all_by(self.deadline):
@@ -145,13 +177,13 @@ class _Round:
         return b"".join(self.store.get(key) for key in keys)
 
     def _missing(self) -> list[int]:
-        absent = [rank for rank in range(len(self.ranks)) if rank != self.here]
+        absent = [rank for rank in range(len(self.ranks)) if rank != self.position]
         with suppress(RuntimeError, OSError):
             absent = [rank for rank in absent if not self.store.check([self._key(self.round, rank)])]
         return [self.ranks[rank] for rank in absent]
 
     def _give_up(self) -> int:
-        """End the round; how many ranks had joined it."""
+        """End the round, and return how many ranks had joined it."""
         joined = int(self.store.add(self._key(self.round, "joined"), _OVER)) - _OVER
         if 0 < joined < len(self.ranks):
             _set(self.store, self._key(self.round, "over"), " ".join(map(str, self._missing())).encode())
@@ -159,14 +191,14 @@ class _Round:
         return joined % _OVER
 
     def _leave(self) -> None:
-        """Also after an interrupt: this rank may come again, and must not count twice in one round."""
+        """Leave the round, also after an interrupt: this rank may come again, and must not count twice."""
         with suppress(RuntimeError, OSError):
             if self.round >= 0:
                 self._give_up()
-                self._clean(self.here)
+                self._clean(self.position)
 
     def _clean_all(self) -> None:
-        """The last reader takes away what all have read."""
+        """Delete what all have read, if this rank is the last to read."""
         if self.store.add(self._key(self.round, "read"), 1) == len(self.ranks):
             for rank in self.pieces:
                 self._clean(rank)
@@ -179,7 +211,7 @@ class _Round:
             self.store.delete_key(self._key(self.round, rank, position))
 
     def _next_round(self) -> None:
-        """Where ranks that join from now on begin to look; they never look two rounds back."""
+        """Move the round at which ranks that join begin to look; they never look two rounds back."""
         number = self.store.add(self._key("round"), 1)
         for key in ("joined", "over"):
             self.store.delete_key(self._key(number - 2, key))

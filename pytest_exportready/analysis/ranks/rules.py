@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from pytest_exportready.case.finding import Rule
 
-AGREE = Rule(
+SAME_STATE = Rule(
     "ER801",
     "ranks_agree",
-    "Every rank must come out of the training with the same module: structure, parameters, modes, dtypes. Otherwise "
-    "what ships depends on which rank exports. Running statistics of norms are the exception: "
-    "DistributedDataParallel hands rank 0's to all ranks before each forward, so that they end one step apart, which "
-    "is a warning; further apart they were never synchronised. Ranks that hold different parts on purpose (pipeline "
-    "stages) are judged with export_ready_check(..., skip_ddp_validation=True).",
+    """Every rank has the same module after training: structure, parameters, buffers, modes and dtypes.
+
+    Why it matters:
+        Otherwise what ships depends on which rank exports. DistributedDataParallel copies the running statistics of
+        rank 0 to all ranks before each forward, so after healthy training they differ by one step.
+
+    Severity:
+        error: structure, parameters or modes; running statistics by more than one step; buffers and outputs.
+        warning: parameters by rounding only; running statistics by one step; persistent buffers.
+        note: non-persistent buffers.
+
+    Not reported:
+        Sharded parameters. Ranks that have different parts on purpose (pipeline stages): pass
+        `skip_ddp_validation=True` to `export_ready_check`.
+    """,
 )
-ALIKE = Rule(
+SAME_OUTPUTS = Rule(
     "ER802",
     "rank_outputs_match",
-    "In eval mode and on the same inputs every rank must give the same output. A rank read in forward, a cache, a "
-    "buffer or a Python attribute that only one rank has changed makes the program depend on which rank exports.",
+    """Every rank gives the same outputs for the same inputs in eval mode.
+
+    Why it matters:
+        A rank that `forward` reads, a cache, or a Python attribute that only one rank has changed makes the program
+        depend on which rank exports.
+
+    Severity:
+        error: outputs differ beyond the tolerance, although no parameter differs.
+    """,
 )
-RULES = (AGREE, ALIKE)
+RULES = (SAME_STATE, SAME_OUTPUTS)

@@ -1,4 +1,4 @@
-"""exchange: all ranks get what all gave, also when some come late, were absent once, or do not come at all."""
+"""Meeting: all ranks get what all gave, also if some are late, were absent once, or do not take part at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from pytest_exportready.analysis.ranks.exchange import AbsentRanks, _Round, exchange
+from pytest_exportready.analysis.ranks.exchange import AbsentRanks, Meeting, _Round
 
 RANKS = [0, 1, 2]
 LONG = 30.0
@@ -133,14 +133,14 @@ def test_a_store_that_is_gone_is_absence(seen: list[dist.Store], monkeypatch: py
         def __getattr__(self, name: str) -> Any:
             raise dist.DistNetworkError("Connection reset by peer")
 
-    with pytest.raises(AbsentRanks, match="store does not answer") as raised:
+    with pytest.raises(AbsentRanks, match="store does not respond") as raised:
         _Round("n", Gone(), RANKS, 1, LONG).run(b"x")  # type: ignore[arg-type]
     assert raised.value.ranks == (0, 2)
 
 
 def test_without_a_group() -> None:
     with pytest.raises(ValueError, match="init_process_group"):
-        exchange("n", b"", seconds=1)
+        Meeting("n", seconds=1)
 
 
 def test_many_rounds_with_random_absences(tmp_path: Path) -> None:

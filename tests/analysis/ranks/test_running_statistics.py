@@ -1,6 +1,6 @@
-"""drift: what one step of a healthy training explains is explained, shards that were never synchronised are not.
+"""drift: what one step of a healthy training explains is explained, shards that were never synchronized are not.
 
-Two ranks without processes: before each forward the statistics of rank 0 are handed to rank 1, as
+Two ranks without processes: before each forward the statistics of rank 0 are copied to rank 1, as
 DistributedDataParallel does, or they are not.
 """
 
@@ -35,7 +35,7 @@ def statistics(norm: Any) -> list[Tensor]:
 
 def trained(
     *,
-    synchronised: bool,
+    synchronized: bool,
     shift: float = 0.0,
     scale: float = 1.0,
     batch: int = 16,
@@ -46,16 +46,16 @@ def trained(
     accumulate: int = 1,
     seed: int = 0,
 ) -> Drift:
-    """Rank 1 against rank 0. shift: how many standard deviations rank 1's features are apart, in the mean over
+    """Rank 1 against rank 0. shift: by how many standard deviations the features of rank 1 differ, in the mean over
     channels. scale: of their deviation. rare: features that are zero nearly always. accumulate: steps between two
-    synchronisations."""
+    synchronizations."""
     generator = torch.Generator().manual_seed(seed)
     kind = nn.BatchNorm2d if images else nn.BatchNorm1d
     ranks = [kind(CHANNELS, momentum=momentum) for _ in range(2)]
     inside = (5, 5) if images else ()
-    way = torch.randn(CHANNELS, generator=generator).view(CHANNELS, *(1 for _ in inside))
+    direction = torch.randn(CHANNELS, generator=generator).view(CHANNELS, *(1 for _ in inside))
     for step in range(steps):
-        if synchronised and step % accumulate == 0:
+        if synchronized and step % accumulate == 0:
             for own, handed in zip(ranks[1].buffers(), ranks[0].buffers(), strict=True):
                 own.copy_(handed)
         for rank, norm in enumerate(ranks):
@@ -64,17 +64,17 @@ def trained(
                 features += torch.randn(batch, CHANNELS, 1, 1, generator=generator)
             if rare:
                 features = (features - 1.5).relu().square() * 5
-            norm(features * (scale if rank else 1.0) + way * shift * rank)
+            norm(features * (scale if rank else 1.0) + direction * shift * rank)
     return drift(ranks[1], statistics(ranks[0]))
 
 
 @pytest.mark.parametrize(("shift", "scale"), [(0.0, 1.0), (1.0, 2.0), (3.0, 0.33), (3.0, 3.0)])
 @pytest.mark.parametrize("images", [False, True])
 def test_the_last_step_of_a_healthy_training_is_explained(shift: float, scale: float, images: bool) -> None:
-    """Small and large batches, few and many steps, every kind of momentum, shards alike and far apart."""
+    """Small and large batches, few and many steps, every kind of momentum, equal and very different shards."""
     for batch, steps, momentum in product((2, 64), (1, 5, 30), (0.1, 0.01, None)):
         found = trained(
-            synchronised=True,
+            synchronized=True,
             shift=shift,
             scale=scale,
             batch=batch,
@@ -90,15 +90,15 @@ def test_the_last_step_of_a_healthy_training_is_explained(shift: float, scale: f
 def test_features_that_are_seldom_there_are_explained(seed: int) -> None:
     """Their variance in one batch is off by orders of magnitude."""
     for batch, steps, momentum in product((2, 16), (5, 60), (0.1, 0.3, None)):
-        found = trained(synchronised=True, rare=True, batch=batch, steps=steps, momentum=momentum, seed=seed)
+        found = trained(synchronized=True, rare=True, batch=batch, steps=steps, momentum=momentum, seed=seed)
         assert found.explained, (batch, steps, momentum, found)
 
 
 @pytest.mark.parametrize("momentum", [0.1, 0.03, 0.01])
 def test_gradient_accumulation_is_explained(momentum: float) -> None:
-    """Steps under no_sync() do not hand on buffers either."""
+    """Steps under no_sync() do not copy buffers either."""
     for batch, seed in product((2, 16), range(2)):
-        found = trained(synchronised=True, accumulate=8, steps=48, batch=batch, momentum=momentum, seed=seed)
+        found = trained(synchronized=True, accumulate=8, steps=48, batch=batch, momentum=momentum, seed=seed)
         assert found.explained, (batch, seed, found)
 
 
@@ -114,13 +114,13 @@ def test_gradient_accumulation_is_explained(momentum: float) -> None:
         (0.0, 0.33, 60, 0.1),
     ],
 )
-def test_shards_that_were_never_synchronised_are_not(
+def test_shards_that_were_never_synchronized_are_not(
     shift: float, scale: float, steps: int, momentum: float | None
 ) -> None:
     for batch, images, seed in product((2, 64), (False, True), range(2)):
         made = {"shift": shift, "scale": scale, "steps": steps, "momentum": momentum, "batch": batch, "images": images}
-        apart = trained(synchronised=False, seed=seed, **made)  # type: ignore[arg-type]
-        assert not apart.explained, (made, apart)
+        found = trained(synchronized=False, seed=seed, **made)  # type: ignore[arg-type]
+        assert not found.explained, (made, found)
 
 
 def test_one_channel_far_off_is_enough() -> None:
@@ -142,8 +142,8 @@ def test_count_of_batches(more: int, explained: bool) -> None:
     assert drift(one, statistics(other)).explained is explained
 
 
-def test_synchronised_norms_have_no_leeway(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless they are synchronised among some ranks only."""
+def test_synchronized_norms_have_no_leeway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless they are synchronized among some ranks only."""
     one, other = nn.SyncBatchNorm(4), nn.SyncBatchNorm(4)
     for norm in (one, other):
         norm.num_batches_tracked.fill_(100)

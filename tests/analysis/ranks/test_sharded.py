@@ -1,4 +1,4 @@
-"""Sharded modules: each rank rightly holds another part, and no two parts are compared; what ranks share is."""
+"""Sharded modules: each rank has another part, which is not compared; what the ranks share is compared."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pytest_exportready import RankMismatchError, assert_ranks_agree
 from pytest_exportready.analysis.execution.compare import Tolerance
 from pytest_exportready.analysis.ranks.check_ranks import disagreements
 from pytest_exportready.case.export_case import ExportCase
+from pytest_exportready.case.finding import Finding
 
 
 def net() -> nn.Module:
@@ -23,8 +24,9 @@ def net() -> nn.Module:
 
 
 def judged(model: nn.Module) -> tuple[list[Any], dict[str, Any]]:
-    facts: dict[str, Any] = {}
-    return list(disagreements(ExportCase(model, (torch.ones(2, 3),)), Tolerance(), facts, 60.0)), facts
+    seen = list(disagreements(ExportCase(model, (torch.ones(2, 3),)), Tolerance(), 60.0))
+    facts = {name: value for item in seen if isinstance(item, dict) for name, value in item.items()}
+    return [item for item in seen if isinstance(item, Finding)], facts
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -51,7 +53,7 @@ def test_a_dtensor_is_its_global_shape_and_placement(world: Any) -> None:
     form = {"shape": torch.Size((4, 4)), "stride": (4, 1)}
     local = torch.zeros(4, 2) if world.rank else torch.zeros(2, 4)
     other = DTensor.from_local(local, mesh, [Shard(world.rank)], run_check=False, **form)
-    with pytest.raises(RankMismatchError, match="w: placements differs"):
+    with pytest.raises(RankMismatchError, match="w differs in placements"):
         assert_ranks_agree({"w": other})
 
 
@@ -64,5 +66,5 @@ def test_replicas_of_a_dtensor_are_compared(world: Any) -> None:
     assert replicated.placements == (Replicate(),)
     with torch.no_grad():
         replicated.to_local()[0, 0] += world.rank
-    with pytest.raises(RankMismatchError, match=r"0\.weight: values differ between rank 0 and rank 1"):
+    with pytest.raises(RankMismatchError, match=r"0\.weight differs in values between rank 0 and rank 1"):
         assert_ranks_agree(model)

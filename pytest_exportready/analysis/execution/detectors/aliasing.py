@@ -14,6 +14,7 @@ from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import distinct, flatten, named_leaves
 from pytest_exportready.analysis.module.nested_values import inside, users_packages
 from pytest_exportready.analysis.module.snapshot import equal_bits, preserved
+from pytest_exportready.analysis.module.tensor_values import storage_address
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes
 
 
@@ -108,10 +109,5 @@ def _of_module(module: nn.Module) -> dict[int, str]:
 
 
 def memory(leaf: Any) -> int:
-    """Address of the storage; 0 for what has none."""
-    if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or leaf.is_meta:
-        return 0
-    try:
-        return leaf.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):  # a subclass without a storage
-        return 0
+    """Return the address of the storage; 0 for what has none."""
+    return storage_address(leaf) if isinstance(leaf, torch.Tensor) else 0

@@ -1,4 +1,4 @@
-"""The trained eager module, before any wrapping or preparation: every stage compares with it."""
+"""The trained eager module, without training wrappers and before any preparation: stages compare with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One case on its way through the stages in one export mode, and what a stage can yield about it."""
+"""One case in one export mode, as the stages see it, and what a stage can yield."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EagerFailed:
 
 @dataclass(frozen=True)
 class Exported:
-    """What one export came to: a program, or the error that torch.export raised."""
+    """The result of one export: a program, or the error that torch.export raised."""
 
     program: ExportedProgram | None = None  # shares no storage with the user's module
     error: BaseException | None = None

@@ -117,7 +117,7 @@ def _sharded(described: Described) -> bool:
 def _unlike(apart: Apart) -> Finding:
     cause = f"; not alike on the ranks: {few(apart.attributes, 5)}" if apart.attributes else ""
     asked = apart.asked
-    cause += f"; forward asks {asked.words}" if asked else ""
+    cause += f"; forward {asked.words}" if asked else ""
     return ALIKE.error(
         apart.attributes[0] if len(apart.attributes) == 1 else apart.where,
         f"on the same inputs the ranks compute unlike outputs: {apart.told}{cause}",

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
-from pytest_exportready.analysis.execution.detectors.ambient_reads import OutsideRead, outside_reads
+from pytest_exportready.analysis.execution.detectors.ambient_reads import AmbientRead, ambient_reads
 from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.pytree import flatten, map_tensors, named_leaves, unflatten
 from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
@@ -43,7 +43,7 @@ class Apart:
     told: str
     culprit: int | None
     attributes: list[str] = field(default_factory=list)
-    asked: OutsideRead | None = None
+    asked: AmbientRead | None = None
 
 
 def outputs_apart(
@@ -68,7 +68,7 @@ def outputs_apart(
         if apart is None:
             return None
         answers: list[Any] = []
-        reads = outside_reads(lambda: answers.append(_run(reference, call, table)))
+        reads = ambient_reads(lambda: answers.append(_run(reference, call, table)))
         again = compare(answer, answers[0], tolerance)
     if not all(table.gather_json("repeats", again.agree)):
         raise NotCompared("forward does not repeat itself")

@@ -225,7 +225,7 @@ def test_the_rank_read_in_forward(world: Any) -> None:
     assert finding.code == "ER802"
     assert finding.where == "output"
     assert "from rank 0 differ rank 1: largest error" in finding.message
-    assert finding.message.endswith("forward asks the rank or the number of ranks")
+    assert finding.message.endswith("forward reads the rank or the number of ranks")
     assert (finding.file, finding.line) == (__file__, ReadsRank.forward.__code__.co_firstlineno + 1)
 
 

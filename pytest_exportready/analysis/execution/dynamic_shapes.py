@@ -72,7 +72,7 @@ def _batch_shapes(module: nn.Module, call: Call) -> Any:
 
 
 def _mirrored(shape: Any, value: Any) -> Any:
-    """Return ``shape(leaf)`` for each leaf, in the containers of ``value``; torch wants a list for a registered class."""
+    """Return ``shape(leaf)`` for each leaf, in the containers of ``value``; a list for a registered class."""
     parts, spec = children(value)
     if spec.is_leaf():
         return shape(value)

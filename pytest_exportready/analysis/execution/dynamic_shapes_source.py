@@ -18,7 +18,11 @@ _LARGEST = 2**31
 
 
 def dynamic_shapes_source(
-    module: nn.Module, call: Call, program: ExportedProgram, symbols: Mapping[InputDim, Any], ran: Mapping[InputDim, int]
+    module: nn.Module,
+    call: Call,
+    program: ExportedProgram,
+    symbols: Mapping[InputDim, Any],
+    ran: Mapping[InputDim, int],
 ) -> str:
     """Return source such as ``dynamic_shapes={"x": {0: Dim("batch", min=1)}}``.
 

@@ -68,8 +68,8 @@ def _as_close(exact: Any, expected: Any, actual: Any) -> bool:
         return False
     a, b, exact = a[finite], b[finite], exact[finite]
     rounding = torch.finfo(expected.dtype).eps * root_mean_square(exact.abs()) / 2
-    own = root_mean_square((a - exact).abs())
-    return root_mean_square((b - exact).abs()) <= _FACTOR * max(own, rounding)
+    own_error = root_mean_square((a - exact).abs())
+    return root_mean_square((b - exact).abs()) <= _FACTOR * max(own_error, rounding)
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:

@@ -32,7 +32,7 @@ def wrong_merge_flags(model: nn.Module, call: Call, golden: Any, tolerance: floa
 
 
 def aligned(golden: object, output: object) -> tuple[list[object], list[object]]:
-    """Return the leaves of both, paired by path if the paths are the same (dicts may differ in order), else in order."""
+    """Return the leaves of both: by path if they have the same paths (dicts may differ in order), else in order."""
     recorded, given = dict(named_leaves(distinct(golden))), dict(named_leaves(output))
     paths = given if given.keys() == recorded.keys() else recorded
     return [recorded[path] for path in paths], list(given.values())

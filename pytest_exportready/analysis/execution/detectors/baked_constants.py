@@ -36,11 +36,11 @@ def baked_constant(module: nn.Module, example: Call, other: Call, *, strict: boo
             if not strict:
                 branch = _traced_branch(module, example)
                 if branch is not None:
-                    return "`forward` takes another branch at this line while it is traced", branch
+                    return "While it is traced, `forward` takes another branch at this line.", branch
             constant = _constant(_exported(module, example, strict), _exported(module, other, strict))
         except Exception:  # it cannot be exported again, or not without dynamic shapes
             return None
-    return ("the value computed at this line is a constant in the program", constant) if constant else None
+    return ("The value computed at this line is a constant in the program.", constant) if constant else None
 
 
 def _exported(module: nn.Module, call: Call, strict: bool) -> ExportedProgram:

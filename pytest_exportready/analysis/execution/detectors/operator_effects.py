@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from pytest_exportready.analysis.execution.detectors.aliasing import memory
 from pytest_exportready.analysis.execution.pytree import distinct, flatten
 from pytest_exportready.analysis.module.snapshot import equal_bits
 from pytest_exportready.analysis.program.nodes import is_custom
@@ -45,11 +46,11 @@ def observe(work: Callable[[], Any], found: dict[Any, Observed]) -> None:
         before = distinct((tuple(args), dict(kwargs)))
         result = operator(*args, **kwargs)
         seen = found.setdefault(operator, Observed(operator, *before))
-        outputs = {_memory(leaf) for leaf in flatten(result)[0]} - {0}
+        outputs = {memory(leaf) for leaf in flatten(result)[0]} - {0}
         for name, now, then in _undeclared(operator, (args, kwargs), before):
             if not equal_bits(now, then):
                 seen.written[name] = None
-            elif _memory(now) in outputs:
+            elif memory(now) in outputs:
                 seen.aliased[name] = None
         tensors = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
         seen.differentiated |= torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
@@ -69,9 +70,3 @@ def _undeclared(operator: Any, now: Any, then: Any) -> Iterator[tuple[str, torch
             for tensor, copy in zip(flatten(current)[0], flatten(earlier)[0], strict=True):
                 if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided:
                     yield argument.name, tensor, copy
-
-
-def _memory(leaf: Any) -> int:
-    """Return the address of the storage; 0 if there is none."""
-    strided = isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided and not leaf.is_meta
-    return leaf.untyped_storage().data_ptr() if strided else 0

@@ -54,12 +54,18 @@ DYNAMIC_SHAPES = Rule(
         Strict export ignores a dimension that an input does not have.
 
     Example:
-        net = nn.Linear(4, 2).eval()
-        export_ready_check(net, (torch.randn(2, 4),), dynamic_shapes={"input": {2: torch.export.Dim("length")}})
+        class Half(nn.Module):
+            def forward(self, x):
+                return x / 2
+
+        export_ready_check(Half().eval(), (torch.tensor(3.0),), dynamic_batch=True)
 
     Instead:
-        net = nn.Linear(4, 2).eval()
-        export_ready_check(net, (torch.randn(2, 4),), dynamic_shapes={"input": {0: torch.export.Dim("batch")}})
+        class Half(nn.Module):
+            def forward(self, x):
+                return x / 2
+
+        export_ready_check(Half().eval(), (torch.tensor([3.0, 4.0]),), dynamic_batch=True)
 
     Severity:
         error: a dimension does not exist, or no input has a batch dimension.
@@ -144,10 +150,10 @@ IDENTIFIERS = Rule(
         class Net(nn.Module):
             def __init__(self):
                 super().__init__()
-                self.heads = nn.ModuleDict({"it's": nn.Linear(4, 2)})
+                self.heads = nn.ModuleDict({"class": nn.Linear(4, 2)})
 
             def forward(self, x):
-                return self.heads["it's"](x)
+                return self.heads["class"](x)
 
         export_ready_check(Net().eval(), (torch.randn(2, 4),))
 
@@ -155,10 +161,10 @@ IDENTIFIERS = Rule(
         class Net(nn.Module):
             def __init__(self):
                 super().__init__()
-                self.heads = nn.ModuleDict({"its": nn.Linear(4, 2)})
+                self.heads = nn.ModuleDict({"classes": nn.Linear(4, 2)})
 
             def forward(self, x):
-                return self.heads["its"](x)
+                return self.heads["classes"](x)
 
         export_ready_check(Net().eval(), (torch.randn(2, 4),))
 

@@ -142,7 +142,8 @@ def isolated(work: Callable[[], None]) -> None:
     try:
         failed = in_child(attempt, SECONDS)
     except TookTooLong as error:
-        raise StageInfrastructure(str(error), "Use a faster machine, or leave it out of `lower=`.") from error
+        fix = "Use a faster machine, or leave it out of `lower=`."
+        raise StageInfrastructure(f"lowering {error}", fix) from error
     except (ProcessDied, RuntimeError) as error:
         raise LoweringFailed(str(error)) from error
     if failed is not None:

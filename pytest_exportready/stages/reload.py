@@ -44,7 +44,7 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
     try:
         _save(program, path)
     except TookTooLong as error:
-        raise StageInfrastructure(f"torch.export.save: {error}", _SLOW) from error
+        raise StageInfrastructure(f"torch.export.save {error}", _SLOW) from error
     except (RuntimeError, OSError, ProcessDied) as error:
         text = without_tensors(str(error))
         if isinstance(error, OSError) or _MACHINE_FAULT.search(text):
@@ -118,7 +118,7 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
     except LoaderGone as error:
         raise StageInfrastructure(str(error), "Run it again; free memory if this persists.") from error
     except TookTooLong as error:
-        raise StageInfrastructure(f"the saved program: {error}", _SLOW) from error
+        raise StageInfrastructure(f"loading and running the saved program {error}", _SLOW) from error
     except ProcessDied as error:
         fix = "Run `torch.export.load` on the saved file to see where it crashes."
         yield LOADS.error("", "Loading the saved program crashes the process.", fix, torch_says=str(error))

@@ -62,7 +62,7 @@ def _resizable_shapes(module: nn.Module, call: Call) -> Any:
 def _batch_shapes(module: nn.Module, call: Call) -> Any:
     tensors = [leaf for leaf in flatten(call)[0] if isinstance(leaf, torch.Tensor) and leaf.dim()]
     if not tensors:
-        raise CaseError("dynamic_batch=True, but no example input is a tensor with a dimension 0")
+        raise CaseError("dynamic_batch=True, but no example input has a batch dimension")
     size, batch = tensors[0].shape[0], Dim("batch", min=1)
 
     def shape(leaf: Any) -> Any:
@@ -102,7 +102,7 @@ def _positional(module: nn.Module, count: int) -> list[str]:
             behind = [p.name for p in inner[place:] if p.kind in _ONE]
             names += behind or [f"{parameter.name}_{i}" for i in range(count)]
     if len(names) < count:
-        raise CaseError(f"{count} example inputs, but forward takes {len(names)} positional arguments")
+        raise CaseError(f"{count} positional inputs, but `forward` has {len(names)} positional parameters")
     return names[:count]
 
 
@@ -178,7 +178,7 @@ def _walk(where: str, entry: Any, value: Any, first: int) -> Iterator[Dynamic]:
         for dim, wanted in entry.items() if isinstance(entry, Mapping) else enumerate(entry):
             if wanted is not None and not isinstance(wanted, int) and wanted != Dim.STATIC:
                 if not -value.dim() <= dim < value.dim():
-                    raise CaseError(f"dynamic_shapes names dimension {dim} of {where}, which has {value.dim()}")
+                    raise CaseError(f"dynamic_shapes names dimension {dim} of {where}, which has {value.dim()} dimensions")
                 place = f"{where}.shape[{dim % value.dim()}]"
                 named = isinstance(wanted, Dim)
                 yield Dynamic(first, dim % value.dim(), place, *_bounds(wanted), named)

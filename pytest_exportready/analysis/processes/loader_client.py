@@ -62,7 +62,7 @@ class Loader:
         except LoaderGone:
             ended = self._exchange(request, seconds)  # it was killed since the last request
         if ended["late"]:
-            raise TookTooLong(f"loading and running took longer than {seconds:.0f} s")
+            raise TookTooLong(f"took longer than {seconds:.0f} s")
         reply = Path(request["reply"])
         if not reply.exists():
             raise ProcessDied(f"the process that loads it ended with {ending(ended['exit'])}, without a result")

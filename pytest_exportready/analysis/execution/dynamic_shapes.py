@@ -178,7 +178,8 @@ def _walk(where: str, entry: Any, value: Any, first: int) -> Iterator[Dynamic]:
         for dim, wanted in entry.items() if isinstance(entry, Mapping) else enumerate(entry):
             if wanted is not None and not isinstance(wanted, int) and wanted != Dim.STATIC:
                 if not -value.dim() <= dim < value.dim():
-                    raise CaseError(f"dynamic_shapes names dimension {dim} of {where}, which has {value.dim()} dimensions")
+                    problem = f"dynamic_shapes names dimension {dim} of {where}, which has {value.dim()} dimensions"
+                    raise CaseError(problem)
                 place = f"{where}.shape[{dim % value.dim()}]"
                 named = isinstance(wanted, Dim)
                 yield Dynamic(first, dim % value.dim(), place, *_bounds(wanted), named)

@@ -26,7 +26,6 @@ from pytest_exportready.case.wording import few
 from pytest_exportready.stages._eager_rules import GOLDEN, NUMBERS, REPEATS, RUNS, STATELESS
 from pytest_exportready.stages._stage import Stage
 
-_GUARD = "Guard the update with `if self.training:`"
 _MUCH_LATER = 10**6  # calls
 
 
@@ -81,7 +80,8 @@ def _not_repeated(trial: Trial, first: object, changes: list[Change]) -> Finding
         return STATELESS.error(
             ", ".join(dict.fromkeys(change.where for change in changes[:5])) or "state outside the module",
             "A second call with the same inputs gives a different output: the module changes its state in eval mode.",
-            f"{_GUARD}, or declare the state: `ExportCase(allow_mutation=True, stateful_calls=True)`.",
+            "Guard the update with `if self.training:`, or declare the state: `ExportCase(allow_mutation=True, "
+            "stateful_calls=True)`.",
             file=file,
             line=line,
         )
@@ -150,7 +150,7 @@ def _counters(trial: Trial, first: object, changes: list[Change]) -> Iterator[Fi
             yield STATELESS.error(
                 change.where,
                 "Every call changes this Python number, and later outputs depend on it. The program keeps one value.",
-                f"{_GUARD}, or set the number outside `forward`.",
+                "Guard the update with `if self.training:`, or set the number outside `forward`.",
                 file=file,
                 line=line,
             )

@@ -13,7 +13,7 @@ from pytest_exportready.analysis.execution.resizable_dims import InputDim
 
 
 def input_names(program: ExportedProgram) -> list[str]:
-    """Return the names of the user's inputs in the order of the flat inputs of a call."""
+    """Return the names of the inputs in the order of the flat inputs of a call."""
     return [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
 
 

@@ -33,7 +33,12 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.execution.detectors.hardcoded_devices import Stranger, home, is_at, strangers
+from pytest_exportready.analysis.execution.detectors.hardcoded_devices import (
+    HardcodedTensor,
+    hardcoded_tensors,
+    home,
+    is_at,
+)
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
 
@@ -45,36 +50,36 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     if subject.target_device is None or is_at(home(model), torch.device(subject.target_device)):
         return
     try:
-        found = strangers(model, subject.args, subject.kwargs, torch.device(subject.target_device))
+        found = hardcoded_tensors(model, subject.args, subject.kwargs, torch.device(subject.target_device))
     except Exception:
         return  # the model cannot be copied, or has tensors that cannot be on the meta device
-    for stranger in found:
+    for tensor in found:
         yield RULE.error(
             "",
-            f"{_created(stranger)} on {stranger.device} for inputs on any device. "
+            f"{_created(tensor)} on {tensor.device} for inputs on any device. "
             f"On {subject.target_device} this mixes devices.",
-            _fix(stranger),
-            file=stranger.file,
-            line=stranger.line,
+            _fix(tensor),
+            file=tensor.file,
+            line=tensor.line,
         )
 
 
-def _created(stranger: Stranger) -> str:
-    if stranger.operator == "to":
+def _created(tensor: HardcodedTensor) -> str:
+    if tensor.operator == "to":
         return "`forward` copies a tensor and uses it"
     return (
-        f"`forward` uses {stranger.operator},"
-        if " " in stranger.operator
-        else f"`torch.{stranger.operator}()` creates a tensor"
+        f"`forward` uses {tensor.operator},"
+        if " " in tensor.operator
+        else f"`torch.{tensor.operator}()` creates a tensor"
     )
 
 
-def _fix(stranger: Stranger) -> str:
-    if stranger.operator == "to":
-        return f'Remove the `.to("{stranger.device}")` or `.cpu()`, or move the result back with `.to(x.device)`.'
-    if " " in stranger.operator:
+def _fix(tensor: HardcodedTensor) -> str:
+    if tensor.operator == "to":
+        return f'Remove the `.to("{tensor.device}")` or `.cpu()`, or move the result back with `.to(x.device)`.'
+    if " " in tensor.operator:
         return "Register the tensor as a buffer in `__init__`, and read that in `forward`."
-    return f"Use `torch.{stranger.operator}(..., device=x.device)` with an input `x`, or a buffer made in `__init__`."
+    return f"Use `torch.{tensor.operator}(..., device=x.device)` with an input `x`, or a buffer made in `__init__`."
 
 
 class _Positions(nn.Module):

@@ -52,6 +52,6 @@ def diagnose(failure: Failure) -> Finding:
 
 
 def _call(trial: Trial) -> str:
-    case, options = trial.case, trial.options
+    options = trial.options
     shapes = 'every input {0: Dim("batch")}' if options.dynamic_batch else options.dynamic_shapes
-    return call_text(case.args, case.kwargs, shapes, strict=trial.mode == "strict")
+    return call_text(*trial.call, shapes, strict=trial.mode == "strict")

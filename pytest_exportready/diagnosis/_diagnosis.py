@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_exportready.analysis.execution.dynamic_shapes import dynamic_shapes
 from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
 from pytest_exportready.analysis.source.user_frames import chain, module_at, source_files, user_place
 from pytest_exportready.analysis.source.value_dependent_lines import Suspect, suspects
@@ -52,8 +53,12 @@ class Failure:
     @cached_property
     def suspects(self) -> list[Suspect]:
         """Lines of the source that read tensor values or write state, whether or not the export reached them."""
-        case = self.trial.case
-        return suspects(self.module, case.args, case.kwargs)
+        return suspects(self.module, *self.trial.call)
+
+    @cached_property
+    def dynamic_shapes(self) -> Any:
+        """The ``dynamic_shapes`` argument of the export, in the form that the user gave."""
+        return dynamic_shapes(self.module, self.trial.call, self.trial.options)
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:

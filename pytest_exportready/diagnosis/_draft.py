@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest import mock
 
 import torch
 
-from pytest_exportready.analysis.execution.dynamic_shapes import dynamic_shapes
 from pytest_exportready.analysis.execution.pytree import distinct
+from pytest_exportready.analysis.execution.silence import silent
 from pytest_exportready.analysis.ranks.check_ranks import several_ranks
 from pytest_exportready.analysis.source.user_frames import is_users
 from pytest_exportready.analysis.torch_internals.programs import draft_failures
@@ -45,15 +45,13 @@ def draft_problems(failure: Failure, kind: str) -> list[DraftProblem]:
     Args:
         kind: ``DATA_DEPENDENT_ERROR``, ``GUARD_ADDED`` or ``MISSING_FAKE_KERNEL``.
     """
-    case, module = failure.trial.case, failure.module
     if several_ranks() or not affordable(failure):
         return []
-    call = (case.args, dict(case.kwargs))
     try:
-        shapes = dynamic_shapes(module, call, failure.trial.options)
-        args, kwargs = distinct(call)
+        shapes = failure.dynamic_shapes
+        args, kwargs = distinct(failure.trial.call)
         with _quiet(), torch.random.fork_rng():
-            program = torch.export.draft_export(module, args, kwargs, dynamic_shapes=shapes)
+            program = torch.export.draft_export(failure.module, args, kwargs, dynamic_shapes=shapes)
     except Exception:
         return []
     found = [
@@ -77,7 +75,7 @@ def _size_name(subject: str) -> str:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Suppress the warning that it is a draft, its log, and the file with its trace, which it leaves open."""
-    trace, disabled = logging.getLogger("torch.__trace"), logging.root.manager.disable
+    trace = logging.getLogger("torch.__trace")
     had, seen = list(trace.handlers), set[logging.Handler]()
 
     def look(record: logging.LogRecord) -> bool:
@@ -85,27 +83,12 @@ def _quiet() -> Iterator[None]:
         return True
 
     trace.addFilter(look)
-    logging.disable(logging.CRITICAL)
     try:
-        with warnings.catch_warnings(), TemporaryDirectory() as folder, _environment("TORCH_DTRACE", folder):
-            warnings.simplefilter("ignore")
+        with silent(), TemporaryDirectory() as folder, mock.patch.dict(os.environ, TORCH_DTRACE=folder):
             try:
                 yield
             finally:
                 for handler in seen.difference(had):
                     handler.close()
     finally:
-        logging.disable(disabled)
         trace.removeFilter(look)
-
-
-@contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before

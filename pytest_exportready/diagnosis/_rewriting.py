@@ -17,7 +17,6 @@ import torch
 
 from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
-from pytest_exportready.analysis.execution.dynamic_shapes import dynamic_shapes
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.input_variants import variations
 from pytest_exportready.analysis.execution.program_runner import RunningProgram
@@ -128,10 +127,9 @@ def _covering_inputs(
 
 def _inputs(failure: Failure) -> Iterator[Call]:
     """Yield the example, the user's other inputs, random ones, and the example negated, scaled and shifted."""
-    case = failure.trial.case
-    example: Call = (case.args, dict(case.kwargs))
+    example = failure.trial.call
     yield example
-    yield from ((tuple(args), kwargs) for args, kwargs in case.more_inputs)
+    yield from failure.trial.more_calls
     yield from (fresh for seed in (0, 1) for fresh in islice(variations(example, seed), 1))
     for shift in _SHIFTS:
         moved = map_tensors(lambda t: shift(t) if t.is_floating_point() else t, distinct(example))  # noqa: B023
@@ -164,9 +162,6 @@ def _recorded(source: Source, sites: list[Suspect], taken: set[tuple[str, int, b
 
 
 def _exported(failure: Failure) -> torch.export.ExportedProgram:
-    case, options = failure.trial.case, failure.trial.options
-    call = (case.args, dict(case.kwargs))
-    args, kwargs = distinct(call)
-    shapes = dynamic_shapes(failure.module, call, options)
+    args, kwargs = distinct(failure.trial.call)
     strict = failure.trial.mode == "strict"
-    return torch.export.export(failure.module, args, kwargs, dynamic_shapes=shapes, strict=strict)
+    return torch.export.export(failure.module, args, kwargs, dynamic_shapes=failure.dynamic_shapes, strict=strict)

@@ -28,7 +28,7 @@ from typing import Any
 
 from torch.export import Dim
 
-from pytest_exportready.analysis.execution.dynamic_shapes import Dynamic, declared, dynamic_shapes
+from pytest_exportready.analysis.execution.dynamic_shapes import Dynamic, declared
 from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
@@ -50,7 +50,7 @@ def explain(failure: Failure) -> Finding | None:
     dims = _declared(failure)
     if not (failure.says(_SIGNS) or (dims and failure.says(_AS_KEY))):
         return None
-    leaves = flatten((failure.trial.case.args, dict(failure.trial.case.kwargs)))[0]
+    leaves = flatten(failure.trial.call)[0]
     small = [d.where for d in dims if leaves[d.leaf].shape[d.dim] < 2]
     if small:
         return failure.finding(
@@ -78,10 +78,8 @@ def explain(failure: Failure) -> Finding | None:
 
 def _declared(failure: Failure, only: str = "") -> list[Dynamic]:
     """Return the dimensions that are declared dynamic, or those of the Dim called ``only``."""
-    case = failure.trial.case
-    call = (case.args, dict(case.kwargs))
-    spec = dynamic_shapes(failure.module, call, failure.trial.options)
-    return declared(failure.module, call, _without_others(spec, only) if only else spec)
+    spec = failure.dynamic_shapes
+    return declared(failure.module, failure.trial.call, _without_others(spec, only) if only else spec)
 
 
 def _named_size(failure: Failure) -> str:

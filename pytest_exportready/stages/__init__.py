@@ -1,4 +1,4 @@
-"""One stage per file: one proof about a case. ``after`` and ``follows`` give their order."""
+"""One stage per file. ``after`` and ``follows`` give their order."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pytest_exportready.stages._stage import Stage
 def all_stages() -> dict[str, Stage]:
     """Return every stage by name, in the order in which they run.
 
-    A stage comes behind those that it names. The stages whose results can be cached form one block.
+    A stage comes after those that it names. The stages whose results can be cached form one block.
 
     Raises:
-        RuntimeError: stages wait for each other, or for a stage that does not exist.
+        RuntimeError: the order has a cycle, or a stage names one that does not exist.
     """
     waiting = discover(sys.modules[__name__], "STAGE", Stage)
     ordered: dict[str, Stage] = {}

@@ -1,26 +1,25 @@
-"""What a program was lowered to gives what the trained module gives; shared by the stages that lower it."""
+"""Lower the program to a backend, run it there, and compare its outputs with those of the eager module."""
 
 from __future__ import annotations
 
-import logging
 import re
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from io import StringIO
 from itertools import product
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Comparison, summary
 from pytest_exportready.analysis.execution.float64_reference import compare_by_float64
 from pytest_exportready.analysis.execution.input_variants import resized
 from pytest_exportready.analysis.execution.pytree import flatten, unflatten
+from pytest_exportready.analysis.execution.silence import silent
+from pytest_exportready.analysis.execution.symbolic_sizes import sizes_at, symbolic_sizes
 from pytest_exportready.analysis.execution.trial import Facts, Observation, Trial
 from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong, in_child
 from pytest_exportready.analysis.processes.warm_up import rehearse
@@ -32,7 +31,7 @@ from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.stages._stage import StageInfrastructure
 
 Leaves = list[Any]
-"""The flat outputs of one call; None is among them or left out."""
+"""The flat outputs of one call; a backend may leave out None."""
 
 T = TypeVar("T")
 SECONDS = 1800.0  # for lowering and running
@@ -43,15 +42,13 @@ _OPERATOR = re.compile(
 
 
 class LoweringFailed(Exception):
-    """Why a program could not be lowered or run then.
-
-    operator: such as ``aten.add.Tensor``, of the decomposed program; file, line: of the user's source. Empty and 0
-    where unknown.
-    """
+    """A program cannot be lowered, or not be run afterwards."""
 
     def __init__(self, reason: str, operator: str = "", file: str = "", line: int = 0) -> None:
         super().__init__(reason, operator, file, line)
-        self.reason, self.operator, self.file, self.line = reason, operator, file, line
+        self.reason = reason
+        self.operator = operator  # of the decomposed program, such as ``aten.add.Tensor``; empty if unknown
+        self.file, self.line = file, line  # of user code; empty and 0 if unknown
 
     @classmethod
     def because_of(cls, error: Exception) -> LoweringFailed:
@@ -62,50 +59,73 @@ class LoweringFailed(Exception):
 
 @dataclass(frozen=True)
 class Lowered:
-    """What a lowered program computed."""
+    """The outputs of a lowered program."""
 
-    outputs: list[Leaves]  # the leaves of the output of each call
-    facts: Facts = field(default_factory=dict)  # what was measured
-
-
-def prove(
-    trial: Trial, rule: Rule, what: str, advice: str, lower: Callable[[list[Call]], Lowered]
-) -> Iterator[Observation]:
-    """Compare the lowered program with the trained module on the example and, if sizes are dynamic, at another size.
-
-    Args:
-        what: the lowered program in words.
-        advice: the fix if it cannot be lowered; ``{operator}`` stands for the operator at which lowering stops.
-        lower: runs each call from the state that was exported; raises LoweringFailed.
-    """
-    sequence = [(trial.case.args, dict(trial.case.kwargs)), *_other_size(trial)]
-    try:
-        lowered = lower(sequence)
-    except LoweringFailed as error:
-        yield _failed(trial, rule, what, advice, error)
-        return
-    yield lowered.facts
-    results: list[Comparison] = []
-    for number, (call, leaves) in enumerate(zip(sequence, lowered.outputs, strict=True)):
-        expected = trial.reference.output(call)
-        actual = _like(expected, leaves)
-        result = compare_by_float64(trial.reference.module, [call], expected, actual, trial.tolerance)
-        results.append(result)
-        if not result.agree:
-            on = f"inputs of another size, {_sizes(call)}" if number else "the example inputs"
-            yield rule.error(
-                result.where,
-                f"{what} ({trial.mode}) and the trained module disagree on {on}: {result.problem}",
-                "tolerance={...} only where this error is acceptable; else leave the operator that is lowered wrongly "
-                "out of forward",
-            )
-            break
-    yield summary(results)
+    outputs: list[Leaves]  # for each call
+    facts: Facts = field(default_factory=dict)
 
 
-def apart(work: Callable[[], None]) -> None:
-    """Run ``work`` quietly in a forked child, where a crash of compiled code and what it sets hurt nobody; here where
-    CUDA is in use, which a forked child cannot. Raises LoweringFailed, StageInfrastructure after SECONDS.
+@dataclass(frozen=True)
+class Lowering:
+    """A backend to which programs are lowered."""
+
+    rule: Rule
+    backend: str
+    fix: str  # if lowering fails; ``{operator}`` stands for the operator at which it fails
+
+    def compare(self, trial: Trial, lower: Callable[[list[Call]], Lowered]) -> Iterator[Observation]:
+        """Compare the lowered program with the eager module on the example and, if sizes are dynamic, at another size.
+
+        Args:
+            lower: runs each call from the exported state; raises LoweringFailed.
+        """
+        sequence = [trial.call, *_at_other_size(trial)]
+        try:
+            lowered = lower(sequence)
+        except LoweringFailed as error:
+            yield self._failed(trial, error)
+            return
+        yield lowered.facts
+        results: list[Comparison] = []
+        for call, leaves in zip(sequence, lowered.outputs, strict=True):
+            expected = trial.reference.output(call)
+            actual = _in_structure_of(expected, leaves)
+            result = compare_by_float64(trial.reference.module, [call], expected, actual, trial.tolerance)
+            results.append(result)
+            if not result.agree:
+                inputs = "the example inputs" if len(results) == 1 else f"inputs of shape {_shapes(call)}"
+                yield self.rule.error(
+                    result.where,
+                    f"After lowering to {self.backend}, differs from the eager module on {inputs}: {result.problem}.",
+                    "Replace the operator that is lowered incorrectly. Pass `tolerance=` only if this error is "
+                    "acceptable.",
+                )
+                break
+        yield summary(results)
+
+    def _failed(self, trial: Trial, error: LoweringFailed) -> Finding:
+        assert trial.program is not None
+        name = error.operator
+        node = _node(trial.program, name) if name else None
+        file, line = source(node) if node is not None else (error.file, error.line)
+        return self.rule.error(
+            owner(node) if node is not None else "",
+            f"Lowering to {self.backend} failed at `{name}`." if name else f"Lowering to {self.backend} failed.",
+            self.fix.format(operator=f"`{name}`" if name else "the operator at which it fails"),
+            file=file,
+            line=line,
+            torch_says=error.reason,
+        )
+
+
+def isolated(work: Callable[[], None]) -> None:
+    """Run ``work`` silently in a forked child, so that a crash of compiled code does not end this process.
+
+    If CUDA is initialized, which a forked child cannot use, ``work`` runs in this process.
+
+    Raises:
+        LoweringFailed: ``work`` raised an exception, or the child crashed.
+        StageInfrastructure: ``work`` took longer than SECONDS.
     """
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         quietly(work)
@@ -116,96 +136,82 @@ def apart(work: Callable[[], None]) -> None:
         try:
             quietly(work)
         except LoweringFailed as failed:
-            return {"reason": failed.reason, "operator": failed.operator, "file": failed.file, "line": failed.line}
+            return vars(failed)
         return None
 
     try:
         failed = in_child(attempt, SECONDS)
     except TookTooLong as error:
-        raise StageInfrastructure(str(error), "run it on a faster machine, or leave it out of lower=") from error
+        fix = "Use a faster machine, or leave it out of `lower=`."
+        raise StageInfrastructure(f"lowering {error}", fix) from error
     except (ProcessDied, RuntimeError) as error:
         raise LoweringFailed(str(error)) from error
     if failed is not None:
         raise LoweringFailed(**failed)
 
 
+def isolated_outputs(work: Callable[[], list[Leaves]], folder: Path) -> list[Leaves]:
+    """Return the outputs that ``work`` computes in a forked child, which writes them to ``folder``."""
+    file = folder / "outputs.pt"
+    isolated(lambda: torch.save(work(), file))
+    outputs: list[Leaves] = torch.load(file, weights_only=True)
+    return outputs
+
+
 def quietly(work: Callable[[], T]) -> T:
     """Return what ``work`` returns, run without gradients, warnings, logs and prints.
 
     Raises:
-        LoweringFailed: ``work`` raised something.
+        LoweringFailed: ``work`` raised an exception.
     """
-    with torch.no_grad(), _silence():
+    with torch.no_grad(), silent():
         try:
             return work()
         except Exception as error:
             raise LoweringFailed.because_of(error) from error
 
 
-@contextmanager
-def _silence() -> Iterator[None]:
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+def import_extra(extra: str, load: Callable[[], object]) -> None:
+    """Import the packages of an extra once, so that not each child imports them.
+
+    Raises:
+        StageInfrastructure: ``load`` raised an exception.
+    """
     try:
-        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
-
-
-def _failed(trial: Trial, rule: Rule, what: str, advice: str, error: LoweringFailed) -> Finding:
-    assert trial.program is not None
-    name = error.operator
-    node = _node(trial.program, name) if name else None
-    file, line = source(node) if node is not None else (error.file, error.line)
-    return rule.error(
-        owner(node) if node is not None else "",
-        f"{what} ({trial.mode}) cannot be had{f' at {name}' if name else ''}",
-        advice.format(operator=name or "the operator at which it stops"),
-        file=file,
-        line=line,
-        torch_says=error.reason,
-    )
+        quietly(load)
+    except LoweringFailed as error:
+        problem = f"the extra [{extra}] is installed but does not work: {error.reason}"
+        fix = f"Run `pip install --upgrade 'pytest-exportready[{extra}]'`, with the torch that it was built for."
+        raise StageInfrastructure(problem, fix) from error
 
 
 def _node(program: ExportedProgram, operator: str) -> torch.fx.Node | None:
-    """The first call of ``operator`` in the program, or in the decomposed one."""
+    """Return the first call of ``operator`` in the program, or in the decomposed one."""
     for make in (lambda: program, program.run_decompositions):
-        with suppress(Exception), _silence():
+        with suppress(Exception), silent():
             return next(node for node in calls(make()) if str(node.target) == operator)
     return None
 
 
 def operator_in(text: str) -> str:
-    """The first operator that a text names, such as ``aten.add.Tensor``; empty if there is none."""
+    """Return the first operator that a text names, such as ``aten.add.Tensor``; empty if there is none."""
     found = _OPERATOR.search(text)
     if found is None:
         return ""
     return found["whole"] or f"{found['op']}.{found['overload']}"
 
 
-def _other_size(trial: Trial) -> list[Call]:
-    """The example with every dynamic dimension at another size that module and program take; empty if none is."""
+def _at_other_size(trial: Trial) -> list[Call]:
+    """Return the example with every dynamic dimension at another size that module and program accept; at most one."""
     assert trial.program is not None
     if trial.case.stateful_calls:
         return []
-    call: Call = (trial.case.args, dict(trial.case.kwargs))
-    leaves = flatten(call)[0]
-    nodes = {node.name: node for node in trial.program.graph.nodes if node.op == "placeholder"}
-    specs = [spec for spec in trial.program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
-    sizes = {
-        (leaf, dim): size.node.expr
-        for leaf, spec in enumerate(specs)
-        if spec.arg.name in nodes
-        for dim, size in enumerate(getattr(nodes[spec.arg.name].meta.get("val"), "shape", ()))
-        if isinstance(size, torch.SymInt) and size.node.expr.free_symbols
-    }
+    leaves = flatten(trial.call)[0]
+    sizes = symbolic_sizes(trial.program)
     example = {size: leaves[leaf].shape[dim] for (leaf, dim), size in sizes.items() if size.is_symbol}
     for factor, step in product((1, 2), (1, 2, -1)) if example else ():
         values = {symbol: size * factor + step * (factor == 1) for symbol, size in example.items()}
-        known = {at: size for at, size in sizes.items() if size.free_symbols <= values.keys()}
-        other = resized(call, {at: int(size.subs(values)) for at, size in known.items()})
+        other = resized(trial.call, sizes_at(sizes, values))
         try:
             trial.reference.output(other)
             trial.running.outputs([other])
@@ -215,8 +221,8 @@ def _other_size(trial: Trial) -> list[Call]:
     return []
 
 
-def _like(expected: Any, leaves: Leaves) -> Any:
-    """``leaves`` in the structure of ``expected``: compiled code returns numbers as tensors, ONNX leaves None out."""
+def _in_structure_of(expected: Any, leaves: Leaves) -> Any:
+    """Return ``leaves`` in the structure of ``expected``: compiled code returns numbers as tensors, ONNX omits None."""
     wanted, spec = flatten(expected)
     given = list(leaves)
     if len(given) < len(wanted):
@@ -232,5 +238,5 @@ def _number(expected: Any, actual: Any) -> Any:
     return type(expected)(actual.item()) if plain else actual
 
 
-def _sizes(call: Call) -> str:
+def _shapes(call: Call) -> str:
     return ", ".join(str(tuple(leaf.shape)) for leaf in flatten(call)[0] if isinstance(leaf, torch.Tensor))

@@ -1,4 +1,4 @@
-"""What a Stage is: one proof about a case."""
+"""The Stage: one property of a case that is tested."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pytest_exportready.case.finding import Rule
 
 
 class SkipStage(Exception):
-    """Raised by a stage that has nothing to prove about this case; the message is the reason."""
+    """Raised by a stage that does not apply to a case; the message is the reason."""
 
 
 class MissingTool(SkipStage):
-    """Raised by a stage without a program or package that it needs; the message names it and how to install it."""
+    """Raised by a stage that needs a program or package; the message names it and how to install it."""
 
 
 class StageInfrastructure(ExplainedError):
@@ -27,7 +27,7 @@ class Stage:
     """One stage, in a module named after it."""
 
     run: Callable[[Trial], Iterable[Observation]]
-    """Yields findings and facts. The stage fails if a finding is an error. Raises SkipStage, StageInfrastructure."""
+    """Yield findings and facts. The stage fails if a finding is an error. Raises SkipStage, StageInfrastructure."""
     rules: tuple[Rule, ...]
     """Every rule that this stage, and no other, reports."""
     after: tuple[str, ...] = ()
@@ -35,19 +35,19 @@ class Stage:
     follows: tuple[str, ...] = ()
     """Stages that run before this one, whatever their outcome."""
     every_mode: bool = True
-    """False for a stage that does not look at the program and runs once."""
+    """False for a stage that runs once, not for each export mode."""
     every_rank: bool = False
     """True if each rank of a case runs it; otherwise rank 0 alone does."""
     always: bool = False
     """True for a stage that runs even if the marker's ``stages`` does not name it."""
     asked: Callable[[Trial], bool] = lambda trial: True
-    """Whether the case asks for it. A stage that is not asked for has no result."""
+    """Return whether the case requests this stage. A stage that is not requested has no result."""
     opt_in: str = ""
-    """The marker's argument that asks for this stage, such as ``lower``; empty for a stage that always applies."""
+    """The marker's argument that requests this stage, such as ``lower``; empty for a stage that always applies."""
     tools: Callable[[], object] = lambda: None
-    """What it uses besides torch, such as a compiler and its settings: a value that changes when these do."""
+    """Return what identifies the tools that it uses in addition to torch, such as a compiler and its settings."""
 
     @property
     def cacheable(self) -> bool:
-        """Whether its result depends on the exported program alone, and so can be reused."""
+        """Whether its result depends on the exported program alone, so that it can be reused."""
         return bool(self.after) and not self.every_rank

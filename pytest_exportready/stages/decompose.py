@@ -1,4 +1,4 @@
-"""The program with its operators decomposed into core ATen, from which backends start, gives the same numbers."""
+"""The program decomposed into core ATen operators, from which backends start, gives the same outputs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,27 @@ from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.case.facts import NODES
 from pytest_exportready.case.finding import Rule
-from pytest_exportready.stages._lowering import Lowered, prove, quietly
+from pytest_exportready.stages._lowering import Lowered, Lowering, quietly
 from pytest_exportready.stages._stage import Stage
 
 DECOMPOSES = Rule(
     "ER670",
     "program_decomposes",
-    'With lower=["decompose"]: run_decompositions(), where every lowering begins, must succeed on the program, and what'
-    " it makes must give what the trained module gives.",
+    """With `lower=["decompose"]`: `run_decompositions()` succeeds, and its program gives the outputs of the
+    eager module.
+
+    Why it matters:
+        Every backend starts from the decomposed program.
+
+    Severity:
+        error: decomposing fails, or an output differs.
+    """,
 )
-_ADVICE = "write {operator} with operators that torch decomposes, or register a decomposition for it"
+_LOWERING = Lowering(
+    DECOMPOSES,
+    "core ATen",
+    "Write {operator} with operators that torch decomposes, or register a decomposition for it.",
+)
 
 
 def run(trial: Trial) -> Iterator[Observation]:
@@ -35,7 +46,7 @@ def run(trial: Trial) -> Iterator[Observation]:
 
         return quietly(work)
 
-    yield from prove(trial, DECOMPOSES, "the decomposed program", _ADVICE, lower)
+    yield from _LOWERING.compare(trial, lower)
 
 
 STAGE = Stage(

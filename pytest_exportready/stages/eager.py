@@ -1,5 +1,4 @@
-"""The trained module itself: it runs, repeats itself, does not change by being used, and gives the recorded
-output."""
+"""The trained module runs, repeats itself, does not change when it is used, and gives the recorded output."""
 
 from __future__ import annotations
 
@@ -9,8 +8,8 @@ import torch
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare, has_nan
-from pytest_exportready.analysis.execution.detectors.adapter_merge_flags import aligned, lying_flags
-from pytest_exportready.analysis.execution.detectors.ambient_reads import INPUTS_ONLY, outside_reads
+from pytest_exportready.analysis.execution.detectors.adapter_merge_flags import aligned, wrong_merge_flags
+from pytest_exportready.analysis.execution.detectors.ambient_reads import INPUTS_ONLY, ambient_reads
 from pytest_exportready.analysis.execution.detectors.rng_location import random_line
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.input_variants import variations
@@ -21,107 +20,77 @@ from pytest_exportready.analysis.module.snapshot import Change
 from pytest_exportready.analysis.source.bytecode import place_of_write
 from pytest_exportready.analysis.source.user_frames import user_place
 from pytest_exportready.case.facts import EAGER_BITWISE, GOLDEN_LARGEST
-from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import few
+from pytest_exportready.stages._eager_rules import GOLDEN, NUMBERS, REPEATS, RUNS, STATELESS
 from pytest_exportready.stages._stage import Stage
-
-RUNS = Rule(
-    "ER110",
-    "eager_runs",
-    "The trained module, in eval mode and under no_grad, must run on the example inputs before anything is exported.",
-)
-REPEATS = Rule(
-    "ER111",
-    "eager_repeats",
-    "Two calls with the same input must give the same output. Noise, dropout that is always on, or a shuffled "
-    "order in an eval forward make every later comparison meaningless: a seeded check hides it, an unseeded one "
-    "blames the export.",
-)
-STATELESS = Rule(
-    "ER112",
-    "eager_is_stateless",
-    "In eval mode an answer must not depend on what was asked before. A Python counter, a re-assigned buffer or a"
-    " running statistic that is also updated in eval is frozen at one value, or dropped, by torch.export. A "
-    "module that is meant to have state (a cache) says so with ExportCase(allow_mutation=True, "
-    "stateful_calls=True).",
-)
-GOLDEN = Rule(
-    "ER113",
-    "matches_golden",
-    "The module must still give the output that was recorded at the end of training (ExportCase.golden). A broken"
-    " weight tie, a partly loaded checkpoint or an autocast wrapper left on forward changes it, and the exported "
-    "program agrees with the changed module.",
-)
-NUMBERS = Rule(
-    "ER114",
-    "eager_has_no_nan",
-    "An output with NaN proves nothing: a program that returns NaN everywhere would agree with it.",
-)
-
 
 _MUCH_LATER = 10**6  # calls
 
 
 def run(trial: Trial) -> Iterator[Observation]:
-    case, reference = trial.case, trial.reference
-    call = (case.args, case.kwargs)
+    case, call = trial.case, trial.call
     try:
-        (first, second), changes = reference.observe([call, call])
+        (first, second), changes = trial.reference.observe([call, call])
     except Exception as error:
         yield EagerFailed(error)
         file, line = user_place(error)
-        message, says = "the trained module does not run on the example inputs", exception_text(error)
-        fix = "make model.eval()(*args, **kwargs) run first"
-        yield RUNS.error("", message, fix, file=file, line=line, torch_says=says)
+        yield RUNS.error(
+            "",
+            "The eager module raises an exception on the example inputs.",
+            "Make `model.eval()(*args, **kwargs)` run.",
+            file=file,
+            line=line,
+            torch_says=exception_text(error),
+        )
         return
     nan = [path for path, leaf in named_leaves(first) if has_nan(leaf)]
     if nan:
-        message = "the trained module returns NaN on the example inputs; equal NaNs prove nothing"
         yield NUMBERS.error(
-            f"output{nan[0]}", message, "give example inputs with a finite answer, or mend the training"
+            f"output{nan[0]}",
+            "The eager module returns NaN on the example inputs. Equal NaNs prove nothing.",
+            "Pass example inputs that give a finite output, or fix the weights.",
         )
     repeated = compare(first, second, Tolerance())
     yield {EAGER_BITWISE: repeated.bitwise}
-    if not repeated.agree and not nan and not case.allow_mutation:
-        yield _unstable(trial, first, changes)
-    elif not nan and not case.allow_mutation:
-        yield from _counting(trial, first, changes)
-        yield from _remembering(trial, changes)
+    if not nan and not case.allow_mutation:
+        if repeated.agree:
+            yield from _counters(trial, first, changes)
+            yield from _caches(trial, changes)
+        else:
+            yield _not_repeated(trial, first, changes)
     if case.golden is not None:
-        against = compare(*aligned(case.golden, first), Tolerance(relative=case.golden_tolerance))
-        yield {GOLDEN_LARGEST: against.largest}
-        if not against.agree:
+        recorded = compare(*aligned(case.golden, first), Tolerance(relative=case.golden_tolerance))
+        yield {GOLDEN_LARGEST: recorded.largest}
+        if not recorded.agree:
             yield GOLDEN.error(
                 _suspects(trial),
-                f"the module no longer gives the output recorded at the end of training: {against.problem}",
-                "compare the state dict key by key with the checkpoint; look for a broken weight tie, a "
-                "missing key or an "
-                "autocast wrapper left on forward",
+                f"The output differs from the one recorded after training: {recorded.problem}.",
+                "Compare `model.state_dict()` with the checkpoint key by key; look for broken weight ties, missing "
+                "keys and autocast wrappers on `forward`.",
             )
 
 
-def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
-    """Told apart by starting again: the same first answer means state, another one means randomness."""
-    call = (trial.case.args, trial.case.kwargs)
+def _not_repeated(trial: Trial, first: object, changes: list[Change]) -> Finding:
+    """Distinguish state from randomness by starting again: with state, the first output is the same."""
+    call = trial.call
     if compare(first, trial.reference.output(call), Tolerance()).agree:
-        names = few(dict.fromkeys(change.where for change in changes), 5) or "state outside the module"
         file, line = _written_at(trial, changes)
         return STATELESS.error(
-            names,
-            "the second of two equal calls gives another output: the module changes itself in eval",
-            f"guard the update of {names} with `if self.training:`, or declare "
-            f"ExportCase(allow_mutation=True, "
-            "stateful_calls=True)",
+            ", ".join(dict.fromkeys(change.where for change in changes[:5])) or "state outside the module",
+            "A second call with the same inputs gives a different output: the module changes its state in eval mode.",
+            "Guard the update with `if self.training:`, or declare the state: `ExportCase(allow_mutation=True, "
+            "stateful_calls=True)`.",
             file=file,
             line=line,
         )
     if _differs_with_one_seed(trial, call):
-        read = next(iter(outside_reads(lambda: trial.reference.output(call))), None)
-        asked = f"forward asks {read.words} at this line" if read else "it depends on what is outside of the module"
+        read = next(iter(ambient_reads(lambda: trial.reference.output(call))), None)
         return REPEATS.error(
             "",
-            f"two equal calls give different outputs, although the random states are as they were: {asked}",
+            "Two calls with the same inputs and random states give different outputs: `forward` "
+            f"{read.words if read else 'depends on something outside the module'}.",
             INPUTS_ONLY,
             file=read.file if read else "",
             line=read.line if read else 0,
@@ -129,16 +98,15 @@ def _unstable(trial: Trial, first: object, changes: list[Change]) -> Finding:
     file, line = random_line(lambda: trial.reference.output(call))
     return REPEATS.error(
         "",
-        "two equal calls give different outputs: the eval forward is random"
-        + (", it draws random numbers at this line first" if file else ""),
-        "guard the noise or dropout with `if self.training:` (F.dropout needs training=self.training)",
+        "Two calls with the same inputs give different outputs: `forward` draws random numbers in eval mode.",
+        "Guard the noise or dropout with `if self.training:`; pass `training=self.training` to `F.dropout`.",
         file=file,
         line=line,
     )
 
 
 def _differs_with_one_seed(trial: Trial, call: Call) -> bool:
-    """Whether the answer is another each time, from the same random states of torch, Python and numpy."""
+    """Return whether the output differs even from the same random states of torch, Python and NumPy."""
     with global_state_kept():
         first = trial.reference.output(call)
     with global_state_kept():
@@ -146,54 +114,50 @@ def _differs_with_one_seed(trial: Trial, call: Call) -> bool:
     return not compare(first, second, Tolerance()).agree
 
 
-def _remembering(trial: Trial, changes: list[Change]) -> Iterator[Finding]:
-    """A cache that one input fills and another is then answered from."""
-    example = (trial.case.args, trial.case.kwargs)
+def _caches(trial: Trial, changes: list[Change]) -> Iterator[Finding]:
+    """Report a cache that is filled for one input and used for another."""
     kept = list(dict.fromkeys(c.where for c in changes if type(c.now) not in (int, float)))
     if not kept:
         return
-    for call in variations(example, seed=3):
+    for call in variations(trial.call, seed=3):
         try:
-            alone, later = trial.reference.output(call), trial.reference.outputs([example, call])[1]
+            alone, later = trial.reference.output(call), trial.reference.outputs([trial.call, call])[1]
         except Exception:
             continue
         if not compare(alone, later, Tolerance()).agree:
             file, line = _written_at(trial, [change for change in changes if change.where in kept])
             yield STATELESS.error(
                 kept[0],
-                f"the answer to an input depends on the input before it, through {few(kept)}: a cache that does not "
-                "look at what it was made from",
-                f"compute {few(kept)} anew in forward, or keep it under a key that says what it depends on",
+                f"The output depends on the inputs of the previous call, through {few(kept)}.",
+                "Compute it in every call, or cache it under a key that names all that it depends on.",
                 file=file,
                 line=line,
             )
         return
 
 
-def _counting(trial: Trial, first: object, changes: list[Change]) -> Iterator[Finding]:
-    """Python numbers that every call moves, and on which the answer will depend although it did not yet."""
-    call = (trial.case.args, trial.case.kwargs)
+def _counters(trial: Trial, first: object, changes: list[Change]) -> Iterator[Finding]:
+    """Report Python numbers that every call changes, and on which the output will depend after many calls."""
     for change in changes:
         if type(change.now) not in (int, float):
             continue
         try:
-            later = trial.reference.output_with(change.where, change.now + _MUCH_LATER, call)
+            later = trial.reference.output_with(change.where, change.now + _MUCH_LATER, trial.call)
         except Exception:
-            continue  # no number for any value, such as a place in a list
+            continue  # not every value is valid, such as that of a list index
         if not compare(first, later, Tolerance()).agree:
             file, line = _written_at(trial, [change])
             yield STATELESS.error(
                 change.where,
-                "every call changes this Python number, and the answer depends on it later on: the program keeps "
-                "one value",
-                f"guard the update of {change.where} with `if self.training:`, or decide outside forward",
+                "Every call changes this Python number, and later outputs depend on it. The program keeps one value.",
+                "Guard the update with `if self.training:`, or set the number outside `forward`.",
                 file=file,
                 line=line,
             )
 
 
 def _written_at(trial: Trial, changes: list[Change]) -> tuple[str, int]:
-    """Where forward assigns the first of ``changes`` that is an attribute of a module."""
+    """Return the line of forward that assigns the first of ``changes`` that is an attribute of a module."""
     modules = dict(trial.reference.module.named_modules())
     for change in changes:
         owner, _, attribute = change.where.rpartition(".")
@@ -203,16 +167,16 @@ def _written_at(trial: Trial, changes: list[Change]) -> tuple[str, int]:
 
 
 def _suspects(trial: Trial) -> str:
-    """What may have changed the answer: a flag of adapters that lies, forwards that were replaced or decorated."""
-    module = trial.reference.module
-    lying = lying_flags(module, (trial.case.args, trial.case.kwargs), trial.case.golden, trial.case.golden_tolerance)
+    """Name what may have changed the output: merge flags, replaced forwards, narrowed weights."""
+    case, module = trial.case, trial.reference.module
+    flags = wrong_merge_flags(module, trial.call, case.golden, case.golden_tolerance)
     narrowed = [
-        f"{name} ({tensor.dtype}, {shipped.dtype} in the checkpoint)"
+        f"{name} ({tensor.dtype}, {saved.dtype} in the checkpoint)"
         for name, tensor in module.state_dict().items()
-        if isinstance(shipped := (trial.case.checkpoint or {}).get(name), torch.Tensor)
-        and shipped.dtype.itemsize > tensor.dtype.itemsize
+        if isinstance(saved := (case.checkpoint or {}).get(name), torch.Tensor)
+        and saved.dtype.itemsize > tensor.dtype.itemsize
     ]
-    return ", ".join([*(f"{name} (says merged)" for name in lying), *replaced_forwards(module), *narrowed][:3])
+    return ", ".join([*(f"{name} (set, but not merged)" for name in flags), *replaced_forwards(module), *narrowed][:3])
 
 
 STAGE = Stage(

@@ -1,6 +1,6 @@
-"""The program, lowered to ExecuTorch, written as ``.pte`` and run by its runtime, gives the same numbers.
+"""The program, lowered to ExecuTorch and run by its runtime, gives the outputs of the eager module.
 
-Operators go to XNNPACK where the package has it and takes them, the others to the portable kernels.
+Operators are delegated to XNNPACK if the package has it and supports them, and run on the portable kernels otherwise.
 """
 
 from __future__ import annotations
@@ -15,135 +15,131 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.analysis.execution.symbolic_sizes import input_names, symbolic_sizes
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.torch_internals.programs import bound_sizes, without_bound
 from pytest_exportready.case.facts import BYTES
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.stages._lowering import Leaves, Lowered, LoweringFailed, apart, prove, quietly
-from pytest_exportready.stages._stage import MissingTool, Stage, StageInfrastructure
+from pytest_exportready.stages._lowering import Leaves, Lowered, Lowering, import_extra, isolated_outputs
+from pytest_exportready.stages._stage import MissingTool, Stage
 
 CONVERTS = Rule(
     "ER673",
     "executorch_agrees",
-    'With lower=["executorch"]: ExecuTorch must lower the program (to XNNPACK and its portable kernels), and its '
-    "runtime must load the .pte file, run it on the CPU and give what the trained module gives. It needs the extra "
-    "[executorch].",
+    """With `lower=["executorch"]`: ExecuTorch lowers the program, and its runtime gives the eager outputs on
+    the CPU.
+
+    Needs the extra `pytest-exportready[executorch]`.
+
+    Why it matters:
+        An operator without a kernel, or with a wrong one, is found here and not on the device.
+
+    Severity:
+        error: lowering fails, the runtime fails, or an output differs.
+        warning: a dynamic dimension has no upper bound, so that ExecuTorch bounds it by the example.
+    """,
 )
 _XNNPACK = "executorch.backends.xnnpack.partition.xnnpack_partitioner"
-_ADVICE = (
-    "write {operator} with operators that ExecuTorch has kernels for, or register one for it; "
-    "https://docs.pytorch.org/executorch has the list"
+_LOWERING = Lowering(
+    CONVERTS,
+    "ExecuTorch",
+    "Write {operator} with operators that have ExecuTorch kernels, or register a kernel "
+    "(https://docs.pytorch.org/executorch).",
 )
 
 
 def run(trial: Trial) -> Iterator[Observation]:
     if find_spec("executorch") is None:
-        raise MissingTool("no executorch: pip install 'pytest-exportready[executorch]'")
+        raise MissingTool("executorch not installed: pip install 'pytest-exportready[executorch]'")
     program = trial.program
     assert program is not None
-    example: Call = (trial.case.args, dict(trial.case.kwargs))
-    leaves = dict(zip(_names(program), flatten(example)[0], strict=True))
-    strided = [name for name, leaf in leaves.items() if isinstance(leaf, torch.Tensor) and not _in_order(leaf)]
+    leaves = dict(zip(input_names(program), flatten(trial.call)[0], strict=True))
+    strided = [name for name, leaf in leaves.items() if isinstance(leaf, torch.Tensor) and not _is_dense(leaf)]
     if strided:
         yield CONVERTS.error(
             strided[0],
-            "the example is neither contiguous nor channels_last, and the runtime of ExecuTorch takes nothing else",
-            f"export with {strided[0]}.contiguous() as the example, and give the program such inputs",
+            "This input is neither contiguous nor channels_last. The ExecuTorch runtime supports no other layout.",
+            f"Export with `{strided[0]}.contiguous()`, and pass contiguous inputs to the program.",
         )
         return
-    try:
-        quietly(_imported)  # once, not in each child
-    except LoweringFailed as error:
-        raise StageInfrastructure(
-            f"the extra [executorch] is there and cannot be used: {error.reason}",
-            "pip install --upgrade 'pytest-exportready[executorch]', with the torch that it was built for",
-        ) from error
+    import_extra("executorch", _imported)
 
     def lower(calls: list[Call]) -> Lowered:
-        path, given = folder / "model.pte", folder / "answers.pt"
+        path = folder / "model.pte"
 
-        def work() -> None:
-            path.write_bytes(_lowered(program, _most(program, calls)))
-            torch.save(_run(path, calls), given)
+        def work() -> list[Leaves]:
+            path.write_bytes(_lowered(program, _largest_sizes(program, calls)))
+            return _run(path, calls)
 
-        apart(work)
-        return Lowered(torch.load(given, weights_only=True), {BYTES: path.stat().st_size})
+        return Lowered(isolated_outputs(work, folder), {BYTES: path.stat().st_size})
 
-    with tempfile.TemporaryDirectory(prefix="exportready-") as made:
-        folder = Path(made)
-        yield from prove(trial, CONVERTS, "the program in ExecuTorch", _ADVICE, lower)
-    yield from _unbounded(program, example)
+    with tempfile.TemporaryDirectory(prefix="exportready-") as name:
+        folder = Path(name)
+        yield from _LOWERING.compare(trial, lower)
+    yield from _unbounded(program, trial.call)
 
 
 def _imported() -> tuple[Any, Any, list[Any]]:
-    """What lowers, what runs, and the partitioners that there are."""
+    """Return the module that lowers, the runtime, and the partitioners that are installed."""
     exir, runtime = importlib.import_module("executorch.exir"), importlib.import_module("executorch.runtime")
     partitioners = [importlib.import_module(_XNNPACK).XnnpackPartitioner()] if find_spec(_XNNPACK) else []
     return exir, runtime.Runtime.get(), partitioners
 
 
-def _lowered(program: ExportedProgram, most: dict[str, int]) -> bytes:
+def _lowered(program: ExportedProgram, largest: dict[str, int]) -> bytes:
     exir, _, partitioners = _imported()
     own = copy.deepcopy(program)
-    bound_sizes(own, most)
+    bound_sizes(own, largest)
     return bytes(exir.to_edge_transform_and_lower(own, partitioner=partitioners).to_executorch().buffer)
 
 
-def _in_order(tensor: torch.Tensor) -> bool:
-    last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
-    return last or tensor.is_contiguous()
+def _is_dense(tensor: torch.Tensor) -> bool:
+    channels_last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+    return channels_last or tensor.is_contiguous()
 
 
-def _names(program: ExportedProgram) -> list[str]:
-    """Of the inputs, in the order of the flat inputs of a call."""
-    return [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+def _unbounded_dims(program: ExportedProgram) -> Iterator[tuple[int, int, set[str]]]:
+    """Yield input, dimension and symbols of every size without an upper bound."""
+    unbounded = without_bound(program)
+    for (leaf, dim), size in symbolic_sizes(program).items():
+        symbols = {str(symbol) for symbol in size.free_symbols} & unbounded
+        if symbols:
+            yield leaf, dim, symbols
 
 
-def _dynamic(program: ExportedProgram) -> Iterator[tuple[str, int, int, set[str]]]:
-    """Name and number of every input with a size that is dynamic, the dimension, and the symbols in that size."""
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
-    for leaf, name in enumerate(_names(program)):
-        for dim, size in enumerate(getattr(values.get(name), "shape", ())):
-            if isinstance(size, torch.SymInt):
-                yield name, leaf, dim, {str(symbol) for symbol in size.node.expr.free_symbols}
-
-
-def _most(program: ExportedProgram, calls: list[Call]) -> dict[str, int]:
-    """For every size without an upper bound, the largest among ``calls``: memory is planned for so much."""
-    most: dict[str, int] = {}
-    for _, leaf, dim, symbols in _dynamic(program):
-        largest = max(flatten(call)[0][leaf].shape[dim] for call in calls)
-        for symbol in symbols & without_bound(program):
-            most[symbol] = max(largest, most.get(symbol, 0))
-    return most
+def _largest_sizes(program: ExportedProgram, calls: list[Call]) -> dict[str, int]:
+    """Return the largest size in ``calls`` of every symbol without an upper bound: memory is planned for it."""
+    largest: dict[str, int] = {}
+    for leaf, dim, symbols in _unbounded_dims(program):
+        size = max(flatten(call)[0][leaf].shape[dim] for call in calls)
+        largest |= {symbol: max(size, largest.get(symbol, 0)) for symbol in symbols}
+    return largest
 
 
 def _unbounded(program: ExportedProgram, example: Call) -> Iterator[Finding]:
-    for name, leaf, dim, symbols in _dynamic(program):
-        if symbols & without_bound(program):
-            size = flatten(example)[0][leaf].shape[dim]
-            yield CONVERTS.warning(
-                name,
-                f"dimension {dim} has no upper bound: ExecuTorch plans memory ahead, and what it makes of this program "
-                f"as it is takes {size} at the most, the size of the example",
-                f'dynamic_shapes={{"{name}": {{{dim}: Dim("batch", min=1, max=...)}}}}',
-            )
+    for leaf, dim, _ in _unbounded_dims(program):
+        name = input_names(program)[leaf]
+        yield CONVERTS.warning(
+            name,
+            f"Dimension {dim} has no upper bound. ExecuTorch plans memory for the size of the example, "
+            f"{flatten(example)[0][leaf].shape[dim]}.",
+            f'Declare a bound: `dynamic_shapes={{"{name}": {{{dim}: Dim("batch", min=1, max=...)}}}}`.',
+        )
 
 
 def _run(path: Path, calls: list[Call]) -> list[Leaves]:
     _, runtime, _ = _imported()
     loaded = runtime.load_program(path)
-    answers = []
+    outputs = []
     for call in calls:
-        method = loaded.load_method("forward")  # from the state that was written
+        method = loaded.load_method("forward")  # with the state that was written
         given = [leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else leaf for leaf in flatten(call)[0]]
         leaves = method.execute(given)
-        answers.append([leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves])
-    return answers
+        outputs.append([leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves])
+    return outputs
 
 
 STAGE = Stage(

@@ -1,4 +1,4 @@
-"""Inputs in other layouts than the example's give the same numbers, or are refused."""
+"""Inputs in other memory layouts than that of the example give the same outputs, or are refused."""
 
 from __future__ import annotations
 
@@ -19,42 +19,64 @@ from pytest_exportready.stages._stage import SkipStage, Stage
 AGREES = Rule(
     "ER606",
     "agrees_in_other_layouts",
-    "A program may be handed its inputs in another memory layout than the example had: channels_last images, "
-    "transposed and sliced tensors. It must give the same or refuse them. as_strided with numbers, and a branch on "
-    "is_contiguous() or stride(), are recorded as they were for the example.",
+    """The program gives the same outputs for inputs in other memory layouts, or refuses them.
+
+    Tried are channels_last, transposed and sliced inputs with the values of the example.
+
+    Why it matters:
+        `as_strided` with numbers, and branches on `is_contiguous()` or `stride()`, are recorded for the
+        layout of the example.
+
+    Example:
+        class Net(nn.Module):
+            def forward(self, x):
+                return x * 2 if x.is_contiguous() else x * 3
+
+        export_ready_check(Net().eval(), (torch.randn(2, 3, 4, 4),))
+
+    Instead:
+        class Net(nn.Module):
+            def forward(self, x):
+                return x.contiguous() * 2
+
+        export_ready_check(Net().eval(), (torch.randn(2, 3, 4, 4),))
+
+    Severity:
+        error: an output differs.
+
+    Not reported:
+        Layouts that the eager module or the program refuses. A module with state.
+    """,
 )
 
 
 def run(trial: Trial) -> Iterator[Observation]:
     assert trial.program is not None
     if trial.case.stateful_calls:
-        raise SkipStage("the module has state: its calls are compared as one sequence")
-    call = (tuple(trial.case.args), dict(trial.case.kwargs))
-    program = trial.program.module()
+        raise SkipStage("the calls of a module with state are compared as one sequence")
+    call, program = trial.call, trial.program.module()
     compared: list[str] = []
-    for name, laid_out in LAYOUTS.items():
-        strides = [leaf.stride() for leaf in _tensors(call)]
-        if [leaf.stride() for leaf in _tensors(map_tensors(laid_out, call))] == strides:
+    for name, layout in LAYOUTS.items():
+        if _strides(map_tensors(layout, call)) == _strides(call):
             continue
         try:
-            expected = _answer(trial.reference.module, laid_out, call)
-            actual = _answer(program, laid_out, call)
+            expected = _output(trial.reference.module, layout, call)
+            actual = _output(program, layout, call)
         except Exception:
-            continue  # refused, by the module or by the program
+            continue  # refused by the module or the program
         compared.append(name)
         result = compare(expected, actual, trial.tolerance)
         if not result.agree:
             yield AGREES.error(
-                "",
-                f"with {name} inputs the program ({trial.mode}) gives other numbers than the trained module, "
-                f"{result.where}: {result.problem}",
-                "begin forward with x = x.contiguous(), and do not ask for stride() or is_contiguous() in it",
+                result.where,
+                f"Differs from the eager module on {name} inputs: {result.problem}.",
+                "Begin `forward` with `x = x.contiguous()`, and do not call `stride()` or `is_contiguous()` in it.",
             )
     yield {facts.LAYOUTS: compared}
 
 
 def channels_last(tensor: Tensor) -> Tensor:
-    """A batch of images with its channels last; one that has them so, contiguous."""
+    """Return a batch of images in channels_last; in contiguous format if it is in channels_last already."""
     if tensor.dim() != 4:
         return tensor
     other = torch.channels_last if tensor.is_contiguous() else torch.contiguous_format
@@ -62,12 +84,12 @@ def channels_last(tensor: Tensor) -> Tensor:
 
 
 def transposed(tensor: Tensor) -> Tensor:
-    """The same values, with the last two dimensions the other way round in memory."""
+    """Return the same values with the last two dimensions exchanged in memory."""
     return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() > 1 else tensor
 
 
 def sliced(tensor: Tensor) -> Tensor:
-    """The same values, as every other one of a larger tensor."""
+    """Return the same values as every second element of a larger tensor."""
     return torch.stack([tensor, tensor], -1)[..., 0] if tensor.dim() else tensor
 
 
@@ -78,13 +100,14 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def _tensors(call: Any) -> list[Tensor]:
-    return [leaf for leaf in flatten(call)[0] if isinstance(leaf, Tensor) and leaf.layout == torch.strided]
+def _strides(call: Any) -> list[tuple[int, ...]]:
+    leaves = flatten(call)[0]
+    return [leaf.stride() for leaf in leaves if isinstance(leaf, Tensor) and leaf.layout == torch.strided]
 
 
-def _answer(module: nn.Module, laid_out: Callable[[Tensor], Tensor], call: Any) -> Any:
-    """A copy of a sliced tensor is whole again: what is laid out is handed over as it is."""
-    args, kwargs = map_tensors(lambda t: laid_out(t) if t.layout == torch.strided else t, distinct(call))
+def _output(module: nn.Module, layout: Callable[[Tensor], Tensor], call: Any) -> Any:
+    """Run ``module``. The inputs are laid out after they are copied, as copies of sliced tensors are contiguous."""
+    args, kwargs = map_tensors(lambda t: layout(t) if t.layout == torch.strided else t, distinct(call))
     with preserved(module), torch.no_grad():
         if not isinstance(module, torch.fx.GraphModule):
             module.eval()

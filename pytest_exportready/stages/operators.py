@@ -1,4 +1,4 @@
-"""The custom operators of the program do what their schemas say."""
+"""The custom operators of the program do what their schemas declare."""
 
 from __future__ import annotations
 
@@ -25,21 +25,95 @@ from pytest_exportready.stages._stage import Stage
 SCHEMA = Rule(
     "ER161",
     "operators_keep_their_schema",
-    "A custom operator writes an argument, or returns memory of one, and its schema does not say so. torch.export "
-    "takes the schema at its word, and so do decompositions and compilers, which reorder and drop calls. Found by "
-    "running the program, and by torch.library.opcheck on the arguments seen there.",
+    """A custom operator modifies and returns only what its schema declares.
+
+    Found by running the program, and by torch.library.opcheck on the arguments seen there.
+
+    Why it matters:
+        torch.export, decompositions and compilers trust the schema: they reorder and drop calls.
+
+    Example:
+        @torch.library.custom_op("er161::scale", mutates_args=())
+        def scale(x: torch.Tensor, by: float) -> torch.Tensor:
+            return x.mul_(by).clone()
+
+        scale.register_fake(lambda x, by: torch.empty_like(x))
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return scale(x + 1, 2.0)
+
+        export_ready_check(Net().eval(), (torch.randn(2, 4),))
+
+    Instead:
+        @torch.library.custom_op("er161::scaled", mutates_args=())
+        def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+            return x * by
+
+        scaled.register_fake(lambda x, by: torch.empty_like(x))
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return scaled(x + 1, 2.0)
+
+        export_ready_check(Net().eval(), (torch.randn(2, 4),))
+
+    Severity:
+        error: an argument is modified, or a result shares memory with an argument, and the schema does not
+            declare it.
+    """,
 )
 FAKE = Rule(
     "ER162",
     "fake_kernels_keep_strides",
-    "The fake kernel of a custom operator gives other strides than the operator: the program is right where it runs as "
-    "exported, and a compiler that lays out memory by the fake kernel reads it wrongly (torch.library.opcheck).",
+    """The fake kernel of a custom operator gives the strides that the operator gives.
+
+    Why it matters:
+        The program is right as it is exported. A compiler lays out memory by the fake kernel and reads it
+        wrongly.
+
+    Example:
+        @torch.library.custom_op("er162::turned", mutates_args=())
+        def turned(x: torch.Tensor) -> torch.Tensor:
+            return x.t().clone(memory_format=torch.preserve_format)
+
+        turned.register_fake(lambda x: x.new_empty(x.shape[1], x.shape[0]))
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return turned(x) + 1
+
+        export_ready_check(Net().eval(), (torch.randn(2, 4),))
+
+    Instead:
+        @torch.library.custom_op("er162::transposed", mutates_args=())
+        def transposed(x: torch.Tensor) -> torch.Tensor:
+            return x.t().contiguous()
+
+        transposed.register_fake(lambda x: x.new_empty(x.shape[1], x.shape[0]))
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return transposed(x) + 1
+
+        export_ready_check(Net().eval(), (torch.randn(2, 4),))
+
+    Severity:
+        warning: the strides differ.
+    """,
 )
 GRADIENTS = Rule(
     "ER163",
     "operators_differentiate",
-    "A program that will be trained on (trainable=True) needs the gradient of a custom operator registered as its "
-    "autograd: what autograd records inside of a kernel is lost when the program is compiled (torch.library.opcheck).",
+    """A custom operator in a program that will be trained (`trainable=True`) has its gradient registered as
+    autograd.
+
+    Why it matters:
+        What autograd records inside a kernel is lost when the program is compiled.
+
+    Severity:
+        error: torch.library.opcheck reports that the gradient is lost.
+    """,
 )
 
 
@@ -49,65 +123,66 @@ def run(trial: Trial) -> Iterator[Observation]:
     yield {facts.OPERATORS: len(nodes)}
     if not nodes:
         return
-    call = (trial.case.args, dict(trial.case.kwargs))
     seen: dict[Any, Observed] = {}
-    with suppress(Exception):  # a program that does not run is told by the stage parity
-        observe(lambda: trial.running.outputs([call]), seen)
+    with suppress(Exception):  # the stage parity reports a program that does not run
+        observe(lambda: trial.running.outputs([trial.call]), seen)
     trained: dict[Any, Observed] = {}
     if trial.case.trainable:
-        with suppress(Exception):  # and gradients that there are not, by the stage gradients
-            observe(lambda: eager_gradients(trial.reference, call, trial.case.loss), trained)
+        with suppress(Exception):  # the stage gradients reports missing gradients
+            observe(lambda: eager_gradients(trial.reference, trial.call, trial.case.loss), trained)
     for operator, observed in seen.items():
         node = nodes.get(operator)
         file, line = source(node) if node is not None else ("", 0)
-        inside = owner(node) if node is not None else ""
-        where = f"{observed.name} in {inside}" if inside else observed.name
-        for fault in _faults(observed, trained.get(operator)):
-            yield replace(fault, where=where, file=file, line=line)
+        module = owner(node) if node is not None else ""
+        where = f"{observed.name} in {module}" if module else observed.name
+        for finding in _findings(observed, trained.get(operator)):
+            yield replace(finding, where=where, file=file, line=line)
 
 
-def _faults(observed: Observed, trained: Observed | None) -> Iterator[Finding]:
-    """Findings without their place; of what one cause shows in several tests only the first."""
+def _findings(observed: Observed, trained: Observed | None) -> Iterator[Finding]:
+    """Yield findings without their place; only the first of those that have the same cause."""
     operator = observed.operator
     if observed.written:
         names = list(observed.written)
         yield SCHEMA.error(
             "",
-            f"{observed.name} writes its argument {few(names)}, which its schema does not say: {operator._schema}",
-            f"{writing(operator, names)}, or write a copy in it: {names[0]} = {names[0]}.clone()",
+            f"The operator modifies its argument {few(names)}, and its schema does not declare it.",
+            f"Declare it: `{writing(operator, names)}`. Or write to a copy: `{names[0]} = {names[0]}.clone()`.",
         )
     elif observed.aliased:
-        name = next(iter(observed.aliased))
         yield SCHEMA.error(
             "",
-            f"{observed.name} returns memory of its argument {name}, and its schema says that the result is new: "
-            f"{operator._schema}",
-            "return a copy from the operator: result.clone()",
+            f"The operator returns memory of its argument {next(iter(observed.aliased))}. Its schema declares a new "
+            "tensor.",
+            "Return a copy from the operator: `result.clone()`.",
         )
     else:
         yield from _refused_by_opcheck(observed)
     if trained is not None and trained.differentiated:
         problem = _opcheck(trained, ("test_autograd_registration",), grad=True)
         if problem and _opcheck(trained, ("test_aot_dispatch_static",), grad=True):
-            message = f"the gradient of {observed.name} is lost when the program is compiled"
-            yield GRADIENTS.error("", message, autograd(operator), torch_says=problem)
+            message = "The gradient of this operator is lost when the program is compiled."
+            yield GRADIENTS.error("", message, f"Register its backward.\n{autograd(operator)}", torch_says=problem)
 
 
 def _refused_by_opcheck(observed: Observed) -> Iterator[Finding]:
     problem = _opcheck(observed, ("test_schema",))
     if problem:
-        fix = f"declare in its schema what it does: {observed.operator._schema}"
-        yield SCHEMA.error("", f"torch.library.opcheck refuses {observed.name}", fix, torch_says=problem)
+        fix = f"Declare in its schema what it does: `{observed.operator._schema}`."
+        yield SCHEMA.error("", "torch.library.opcheck rejects this operator.", fix, torch_says=problem)
         return
     problem = _opcheck(observed, ("test_faketensor",))
-    if "Stride mismatch" in problem:  # other shapes and dtypes are seen where the program runs
-        message = f"the fake kernel of {observed.name} gives other strides than the operator"
-        fix = f"{fake_kernel(observed.operator)}; or return .contiguous() from the operator"
-        yield FAKE.warning("", message, fix, torch_says=problem)
+    if "Stride mismatch" in problem:  # other shapes and dtypes show when the program runs
+        yield FAKE.warning(
+            "",
+            "The fake kernel of this operator gives other strides than the operator.",
+            f"Return `.contiguous()` from the operator, or change its fake kernel.\n{fake_kernel(observed.operator)}",
+            torch_says=problem,
+        )
 
 
 def _opcheck(observed: Observed, tests: tuple[str, ...], *, grad: bool = False) -> str:
-    """What torch.library.opcheck has against the operator on the arguments that were seen; empty for nothing."""
+    """Return what torch.library.opcheck reports for the arguments that were seen; empty if it accepts them."""
     args, kwargs = distinct((observed.args, observed.kwargs))
     with global_state_kept(), torch.set_grad_enabled(grad):
         try:

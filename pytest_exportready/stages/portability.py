@@ -1,7 +1,7 @@
-"""On the device where it is to run, the trained module does what it did here, where the program is made.
+"""The module does the same on the target device as here, where the program is exported.
 
-Runs for a case that names a ``target_device`` of another kind; that device is not needed. What forward makes on a
-device of its own, the check devices_follow_inputs finds.
+This stage runs for a case whose ``target_device`` is of another type than the model's; that device is not needed. The
+check devices_follow_inputs finds tensors that forward creates on a fixed device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.detectors.device_branches import Branch, branches
 from pytest_exportready.analysis.execution.detectors.hardcoded_devices import home, is_at
-from pytest_exportready.analysis.execution.run_on_device import answer_on, is_there
+from pytest_exportready.analysis.execution.run_on_device import is_available, output_on
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.program.autocast import enabled_regions
 from pytest_exportready.analysis.program.nodes import owner, source
@@ -23,83 +23,140 @@ from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.stages._stage import SkipStage, Stage
 from pytest_exportready.transforms.devices import DeviceBaked, purify_devices
 
-SAME_WAY = Rule(
+NO_BRANCHES = Rule(
     "ER650",
     "no_device_branches",
-    "Forward must do the same on every device: `if x.is_cuda:`, `x.device.type == ...`, `x.get_device()` and "
-    "`torch.cuda.is_available()` are answered once, at the export, and the program keeps the way taken here. The "
-    "module is run again where it is, told that its tensors are on the target_device, and the runs are compared. An "
-    "error where the answers differ, a warning where the other way does not run here, a note where other operators "
-    "give the same answer. Healthy are `device=x.device`, `torch.autocast(x.device.type)` and comparing two devices.",
+    """`forward` takes the same branches on the `target_device` as on the device of the export.
+
+    Why it matters:
+        `x.is_cuda`, `x.device.type`, `x.get_device()` and `torch.cuda.is_available()` are evaluated once,
+        during the export. The program keeps the branch that was taken here.
+
+    Example:
+        class Net(nn.Module):
+            def forward(self, x):
+                return x.half().float() + 1 if x.is_cuda else x
+
+        export_ready_check(Net().eval(), (torch.randn(2, 4),), target_device="cuda")
+
+    Instead:
+        class Net(nn.Module):
+            def forward(self, x):
+                return x + torch.ones(4, device=x.device)
+
+        export_ready_check(Net().eval(), (torch.randn(2, 4),), target_device="cuda")
+
+    Severity:
+        error: the outputs differ on the target device.
+        warning: the branch for the target device cannot run here.
+        note: other operators run there, with the same outputs.
+
+    Not reported:
+        `device=x.device`, `torch.autocast(x.device.type)`, and comparisons of two devices.
+    """,
 )
-MOVES = Rule(
+INDEPENDENT = Rule(
     "ER651",
     "program_is_device_independent",
-    "The exported program can be freed of the device that torch.export wrote into it "
-    "(`pytest_exportready.purify_devices`), so that one .pt2 runs here and on the target_device. A warning names the "
-    "node that holds a device which no input can give. Where the target_device is there, the freed program runs on it "
-    "and must give there what the trained module gives here, up to 1e-3 of the output's rms.",
+    """The devices that torch.export writes into the program can be removed (`purify_devices`).
+
+    If this machine has the target device, the program without devices must run on it and give the eager
+    output, within 1e-3 of its rms.
+
+    Why it matters:
+        One `.pt2` file then runs here and on the target device.
+
+    Example:
+        @torch.library.custom_op("er651::moved", mutates_args=())
+        def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+            return x.clone()
+
+        moved.register_fake(lambda x, device: torch.empty_like(x))
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return moved(x, x.device) * 2
+
+        export_ready_check(Net().eval(), (torch.randn(2, 4),), target_device="cuda")
+
+    Instead:
+        class Net(nn.Module):
+            def forward(self, x):
+                return x.to(x.device) * 2
+
+        export_ready_check(Net().eval(), (torch.randn(2, 4),), target_device="cuda")
+
+    Severity:
+        error: the program fails, or its output differs, on the target device.
+        warning: a node holds a device that cannot be removed.
+    """,
 )
-_ELSEWHERE = Tolerance(relative=1e-3)  # kernels of another device add in another order; a fault is of another size
-_FIX = "write one way for every device, or export on {target}, where the program will run"
+_ON_TARGET = Tolerance(relative=1e-3)  # kernels of another device add in another order; real faults are larger
 
 
 def run(trial: Trial) -> Iterator[Observation]:
     own, target = home(trial.reference.module), torch.device(str(trial.case.target_device))
     if is_at(own, target):
-        raise SkipStage(f"the model is on {own}, which is where it is to run")
-    found = branches(trial.reference.module, (trial.case.args, trial.case.kwargs), own, target)
+        raise SkipStage(f"the model is on {own}, which is the target device")
+    found = branches(trial.reference.module, trial.call, own, target)
     yield {BRANCHES: len(found)}
     for branch in found:
-        yield _told(branch, own, target)
+        yield _reported(branch, target)
     if not found:
         yield from _moved(trial, target)
 
 
 def _moved(trial: Trial, target: torch.device) -> Iterator[Observation]:
+    """Remove the devices from the program, and run it on ``target`` if this machine has that device."""
     assert trial.program is not None
     try:
-        freed = purify_devices(trial.program)
+        purified = purify_devices(trial.program)
     except DeviceBaked as baked:
-        if not any(enabled_regions(trial.program)):  # of those autocast_regions_fit tells
+        if not any(enabled_regions(trial.program)):  # autocast_regions_fit reports those
             file, line = source(baked.node)
-            yield MOVES.warning(owner(baked.node), baked.what, baked.fix, file=file, line=line)
+            message = f"The program holds a fixed device: {baked.what}."
+            yield INDEPENDENT.warning(owner(baked.node), message, baked.fix, file=file, line=line)
         return
-    yield {RAN_THERE: is_there(target)}
-    if not is_there(target):
+    available = is_available(target)
+    yield {RAN_THERE: available}
+    if not available:
         return
-    call = trial.case.args, trial.case.kwargs
     try:
-        given = answer_on(freed, call, target)
+        actual = output_on(purified, trial.call, target)
     except Exception as error:
-        fix = "export on that device, and look at what forward does there"
-        yield MOVES.error("", f"the program does not run on {target}", fix, torch_says=exception_text(error))
+        yield INDEPENDENT.error(
+            "",
+            f"The program does not run on {target}.",
+            f"Export on {target}, and check what `forward` does there.",
+            torch_says=exception_text(error),
+        )
         return
-    compared = compare(trial.reference.output(call), given, _ELSEWHERE)
+    compared = compare(trial.reference.output(trial.call), actual, _ON_TARGET)
     if not compared.agree:
-        message = f"on {target} the program gives something else than the module here: {compared.problem}"
-        yield MOVES.error(compared.where, message, "look for operators that differ between devices")
+        yield INDEPENDENT.error(
+            compared.where,
+            f"On {target}, the program differs from the eager module here: {compared.problem}.",
+            "Check the operators for results that depend on the device.",
+        )
 
 
-def _told(branch: Branch, own: torch.device, target: torch.device) -> Finding:
-    asked = branch.asked if branch.asked.startswith("torch.") else f"x.{branch.asked}"
-    told, what = {
-        "answers": (SAME_WAY.error, "on {target} the answer is another one than the program's"),
-        "fails": (
-            SAME_WAY.warning,
-            "the way taken on {target} cannot be tried here, and the program has the other one",
-        ),
-        "operators": (SAME_WAY.note, "on {target} other operators run, with the same answer"),
-    }[branch.outcome]
-    message = f"forward asks for the device ({asked}), and {what.format(target=target)}"
-    says = branch.detail if branch.outcome == "fails" else ""
-    message += "" if says else f": {branch.detail}"
-    return told("", message, _FIX.format(target=target), file=branch.file, line=branch.line, torch_says=says)
+def _reported(branch: Branch, target: torch.device) -> Finding:
+    read = branch.read if branch.read.startswith("torch.") else f"x.{branch.read}"
+    fix = f"Use one branch for every device, or export on {target}, where the program will run."
+    where = {"file": branch.file, "line": branch.line}
+    if branch.outcome == "outputs":
+        message = f"`forward` branches on the device (`{read}`). On {target} the output differs: {branch.detail}."
+        return NO_BRANCHES.error("", message, fix, **where)
+    if branch.outcome == "fails":
+        message = f"`forward` branches on the device (`{read}`), and its branch for {target} does not run here."
+        return NO_BRANCHES.warning("", message, fix, **where, torch_says=branch.detail)
+    message = f"`forward` branches on the device (`{read}`), with the same output on {target}: {branch.detail}."
+    return NO_BRANCHES.note("", message, fix, **where)
 
 
 STAGE = Stage(
     run,
-    rules=(SAME_WAY, MOVES),
+    rules=(NO_BRANCHES, INDEPENDENT),
     after=("eager", "export"),
     every_mode=False,
     asked=lambda trial: trial.case.target_device is not None,

@@ -1,4 +1,4 @@
-"""Compare what the ranks hold and compute, if torch.distributed has several."""
+"""Compare the state and the outputs of the ranks, if torch.distributed has several."""
 
 from __future__ import annotations
 

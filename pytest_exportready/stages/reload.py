@@ -1,4 +1,4 @@
-"""The saved program, loaded in a fresh process, gives the same numbers under the same names."""
+"""The saved program, loaded in a fresh process, gives the same outputs under the same names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from pytest_exportready.analysis.execution.call import Call
-from pytest_exportready.analysis.execution.compare import compare, summary
+from pytest_exportready.analysis.execution.compare import Comparison, compare, summary
 from pytest_exportready.analysis.execution.pytree import classes_of, distinct, flatten, named_leaves
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.module.wrappers import inner_wrappers
@@ -20,36 +20,15 @@ from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong
 from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
 from pytest_exportready.analysis.processes.warm_up import rehearse
 from pytest_exportready.case.facts import BYTES
-from pytest_exportready.case.finding import Finding, Rule
+from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.sanitize import plain, without_tensors
 from pytest_exportready.case.wording import few
+from pytest_exportready.stages._reload_rules import AGREES, LOADS, NAMES, NEEDS_IMPORT, SAVES
 from pytest_exportready.stages._stage import Stage, StageInfrastructure
 
-SAVES = Rule(
-    "ER701",
-    "program_saves",
-    "torch.export.save must write the program. It runs in a child: it can abort the process.",
-)
-LOADS = Rule(
-    "ER702",
-    "program_loads",
-    "torch.export.load must read the program in a process that never saw the model's code.",
-)
-AGREES = Rule("ER703", "agrees_after_reload", "The loaded program must give what the trained module gives.")
-NAMES = Rule(
-    "ER704",
-    "names_are_kept",
-    "The names in the program's state dict must be those of the module, before and after saving: weights are "
-    "later replaced by name.",
-)
-NEEDS_IMPORT = Rule(
-    "ER705",
-    "loads_without_imports",
-    "Classes of inputs and outputs, and custom operators, must be registered before a program that uses them is "
-    "loaded: whoever loads it needs that import. Information for the consumer, not a fault.",
-)
 SECONDS = 300.0  # for saving, and for loading and running
-_NO_ROOM = re.compile(r"^(OSError|MemoryError|PermissionError)|PytorchStreamWriter failed|No space left")
+_SLOW = "Use a faster machine."
+_MACHINE_FAULT = re.compile(r"^(OSError|MemoryError|PermissionError)|PytorchStreamWriter failed|No space left")
 
 
 def run(trial: Trial) -> Iterator[Observation]:
@@ -65,52 +44,43 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
     try:
         _save(program, path)
     except TookTooLong as error:
-        raise StageInfrastructure(f"saving the program: {error}", "run it on a faster machine") from error
+        raise StageInfrastructure(f"torch.export.save {error}", _SLOW) from error
     except (RuntimeError, OSError, ProcessDied) as error:
         text = without_tensors(str(error))
-        if isinstance(error, OSError) or _NO_ROOM.search(text):
-            raise StageInfrastructure(f"the program cannot be written: {text}") from error
-        yield SAVES.error("", "torch.export.save failed", _fix_of_saving(text), torch_says=text)
+        if isinstance(error, OSError) or _MACHINE_FAULT.search(text):
+            raise StageInfrastructure(
+                f"the program cannot be written: {text}", "Free memory and disk space."
+            ) from error
+        yield SAVES.error("", "torch.export.save fails.", _fix_of_saving(text), torch_says=text)
         return
     yield {BYTES: path.stat().st_size}
     missing = sorted(set(trial.reference.module.state_dict()) - set(program.state_dict))
-    if missing and not inner_wrappers(trial.reference.module):  # those are a finding already, and the program has none
-        yield _names(missing, "the program's state dict lacks names of the module's")
-    call: Call = (trial.case.args, dict(trial.case.kwargs))
-    calls = [call] if not trial.case.stateful_calls else [call, *((tuple(a), k) for a, k in trial.case.more_inputs)]
+    if missing and not inner_wrappers(trial.reference.module):  # a check reports wrappers inside the module
+        yield _names(missing, "The program's state dict lacks names of the module's state dict")
+    calls = [trial.call, *(trial.more_calls if trial.case.stateful_calls else [])]
     reply = yield from _load(trial, folder, calls)
     if reply is None:
         return
-    lost = sorted(set(program.state_dict) ^ set(reply["names"]))
-    if lost:
-        yield _names(lost, "names differ after saving and loading")
+    changed = sorted(set(program.state_dict) ^ set(reply["names"]))
+    if changed:
+        yield _names(changed, "Names in the program's state dict change when it is saved and loaded")
     loaded = torch.load(folder / "outputs.pt", weights_only=True)
-    results = []
+    results: list[Comparison] = []
     for expected, actual in zip(trial.reference.outputs(calls), loaded, strict=True):
         results.append(compare(flatten(expected)[0], actual, trial.tolerance))
         if not results[-1].agree:
             yield AGREES.error(
                 results[-1].where,
-                f"the loaded program ({trial.mode}) and the trained module disagree: {results[-1].problem}",
-                "look for constants and buffers that do not survive torch.export.save (views, subclasses, caches)",
+                f"After saving and loading, differs from the eager module: {results[-1].problem}.",
+                "Look for constants and buffers that `torch.export.save` does not keep: views, subclasses, caches.",
             )
             break
     yield summary(results)
 
 
-def _fix_of_saving(text: str) -> str:
-    if "namedtuple" in text:
-        return "return a dict, a plain tuple or a registered dataclass: torch.export.save writes no namedtuple"
-    if "serialization name" in text or "serialized_type_name" in text:
-        return 'register the class with a name: torch.export.register_dataclass(..., serialized_type_name="...")'
-    return "keep sparse and quantised tensors, and objects of your own classes, out of the state and the outputs"
-
-
-def _fix_of_loading(trial: Trial, call: Call) -> str:
-    strings = [path for path, leaf in named_leaves(trial.reference.output(call)) if isinstance(leaf, str)]
-    if strings:
-        return f"return no strings (output{strings[0]}): torch.export.load does not read them back"
-    return "register its classes and operators in a module that can be imported"
+def _names(names: list[str], problem: str) -> Finding:
+    fix = "Export the module whose names the checkpoint has."
+    return NAMES.error(names[0], f"{problem}: {few(names, 5)}.", fix)
 
 
 def _save(program: torch.export.ExportedProgram, path: Path) -> None:
@@ -121,7 +91,16 @@ def _save(program: torch.export.ExportedProgram, path: Path) -> None:
         in_child(lambda: torch.export.save(program, path), SECONDS)
 
 
+def _fix_of_saving(text: str) -> str:
+    if "namedtuple" in text:
+        return "Return a dict, a tuple or a registered dataclass; `torch.export.save` does not support namedtuples."
+    if "serialization name" in text or "serialized_type_name" in text:
+        return 'Register the class with a name: `torch.export.register_dataclass(..., serialized_type_name="...")`.'
+    return "Keep sparse and quantized tensors, and objects of your own classes, out of the state and the outputs."
+
+
 def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, None, dict[str, Any] | None]:
+    """Load and run the program in a fresh process, with imports if it fails without; return the reply."""
     torch.save([_inputs(call, calls[0]) for call in calls], folder / "inputs.pt")
     request: dict[str, Any] = {name: str(folder / f"{name}.pt") for name in ("inputs", "outputs")}
     request |= {"program": str(folder / "program.pt2"), "reply": str(folder / "reply.json")}
@@ -133,20 +112,21 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
             reply = LOADER.ask({**request, "imports": imports, "sys_path": _search_path(imports)}, SECONDS)
             if "error" not in reply:
                 names = ", ".join(imports)
-                message = f"the program loads only after `import {names}`"
-                yield NEEDS_IMPORT.note("", message, f"import {names} before torch.export.load")
+                message = f"The program can only be loaded after `import {names}`."
+                yield NEEDS_IMPORT.note("", message, f"Add `import {names}` before `torch.export.load`.")
                 break
     except LoaderGone as error:
-        raise StageInfrastructure(str(error)) from error
+        raise StageInfrastructure(str(error), "Run it again; free memory if this persists.") from error
     except TookTooLong as error:
-        raise StageInfrastructure(f"the saved program: {error}", "run it on a faster machine") from error
+        raise StageInfrastructure(f"loading and running the saved program {error}", _SLOW) from error
     except ProcessDied as error:
-        yield LOADS.error("", f"loading the saved program: {error}", "run torch.export.load on the saved file by hand")
+        fix = "Run `torch.export.load` on the saved file to see where it crashes."
+        yield LOADS.error("", "Loading the saved program crashes the process.", fix, torch_says=str(error))
         return None
     if "error" in reply:
         yield LOADS.error(
             "",
-            "the saved program does not load and run in a fresh process",
+            "The saved program does not load and run in a fresh process.",
             _fix_of_loading(trial, calls[0]),
             torch_says=plain(without_tensors(first["error"]), 300),
         )
@@ -154,9 +134,15 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
     return reply
 
 
+def _fix_of_loading(trial: Trial, call: Call) -> str:
+    strings = [path for path, leaf in named_leaves(trial.reference.output(call)) if isinstance(leaf, str)]
+    if strings:
+        return f"Return no strings (output{strings[0]}): `torch.export.load` does not read them back."
+    return "Register its classes and operators in a module that can be imported."
+
+
 def _inputs(call: Call, example: Call) -> list[Any]:
-    """The leaves of ``call`` in the order of the example, which the program's spec has: dicts may be
-    ordered otherwise."""
+    """Return the leaves of ``call`` in the order of the example, which is that of the program's spec."""
     leaves = dict(named_leaves(distinct(call)))
     ordered = [leaves[path] for path, _ in named_leaves(example) if path in leaves]
     ordered = ordered if len(ordered) == len(leaves) else list(leaves.values())
@@ -164,8 +150,7 @@ def _inputs(call: Call, example: Call) -> list[Any]:
 
 
 def _imports(trial: Trial) -> list[list[str]]:
-    """What to import before loading: the modules of the inputs' and outputs' classes, then the model's code
-    too."""
+    """Return the modules to import before loading: those of the input and output classes, then the model's as well."""
     assert trial.program is not None
     spec = trial.program.call_spec
     classes = set().union(*(classes_of(s) for s in (spec.in_spec, spec.out_spec) if s is not None))
@@ -175,7 +160,7 @@ def _imports(trial: Trial) -> list[list[str]]:
 
 
 def _search_path(imports: list[str]) -> list[str]:
-    """Where Python looks here, and where ``imports`` lie: pytest imports a test file from anywhere."""
+    """Return ``sys.path`` and the folders of ``imports``: pytest imports test files by path, too."""
     roots = []
     for name in imports:
         file = getattr(sys.modules.get(name), "__file__", None)
@@ -189,10 +174,6 @@ def _search_path(imports: list[str]) -> list[str]:
 
 def _importable(modules: Iterable[str]) -> list[str]:
     return sorted({name for name in modules if name.split(".")[0] not in ("torch", "builtins", "__main__")})
-
-
-def _names(names: list[str], problem: str) -> Finding:
-    return NAMES.error(names[0], f"{problem}: {few(names, 5)}", "export the module whose names the checkpoint has")
 
 
 STAGE = Stage(run, rules=(SAVES, LOADS, AGREES, NAMES, NEEDS_IMPORT), after=("parity",))

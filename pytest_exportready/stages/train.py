@@ -14,8 +14,15 @@ from pytest_exportready.stages._stage import Stage, StageInfrastructure
 TRAINS = Rule(
     "ER103",
     "case_trains",
-    "The scenario could not train the case. By default the case is then judged as it was returned, and this is a "
-    "warning; a scenario asked for by name has to train it.",
+    """The scenario can train the case.
+
+    Why it matters:
+        A case that is not trained is checked as it was returned: faults that training causes are not found.
+
+    Severity:
+        error: a scenario that was selected by name cannot train the case.
+        warning: a scenario that is used by default cannot train it.
+    """,
 )
 
 
@@ -24,17 +31,17 @@ def run(trial: Trial) -> Iterator[Observation]:
     try:
         scenario = find_scenario(name)
     except ScenarioError as error:
-        raise StageInfrastructure(str(error)) from error
+        raise StageInfrastructure(error.problem, error.fix) from error
     if scenario.ranks > 1 and not (distributed.is_available() and distributed.is_initialized()):
-        problem = f"scenario {name} needs {scenario.ranks} ranks, and there is one"
-        raise StageInfrastructure(problem, "do not switch the plugin exportready-world off")
+        problem = f"the scenario {name} needs {scenario.ranks} ranks, and there is one"
+        raise StageInfrastructure(problem, "Do not disable the plugin exportready-world.")
     try:
         yield scenario.train(trial.case)
     except CannotTrain as error:
         if error.follows:
-            raise StageInfrastructure(str(error)) from error
+            raise StageInfrastructure(error.problem, error.fix) from error
         report = TRAINS.error if trial.required else TRAINS.warning
-        yield report("", f"scenario {name} could not train the case: {error.problem}", error.fix)
+        yield report("", f"The scenario {name} cannot train the case: {error.problem}.", error.fix)
 
 
 STAGE = Stage(run, rules=(TRAINS,), every_mode=False, every_rank=True, always=True)

@@ -1,4 +1,4 @@
-"""A small module, exported with a dynamic batch, for the stages that lower programs; and what all of them must take."""
+"""A small module, exported with a dynamic batch, for the stages that lower programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_exportready.case.options import CaseOptions
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
-TAKEN = pytest.mark.parametrize(
+SUPPORTED = pytest.mark.parametrize(
     ("then", "kwargs"),
     [
         (lambda y: {"b": y.softmax(-1), "none": None, "a": (y + 1,)}, {}),
@@ -24,7 +24,7 @@ TAKEN = pytest.mark.parametrize(
         (lambda y: (y * 10).long().sum(-1), {"mask": torch.tensor([0.0, 1.0, 1.0])}),
     ],
 )
-"""Dicts, None, sizes, integers; masks, None and numbers as inputs."""
+"""Outputs: dicts, None, sizes, integers. Inputs: masks, None, numbers."""
 
 
 class Net(nn.Module):
@@ -38,7 +38,7 @@ class Net(nn.Module):
 
 
 def exported(then: Callable[[Tensor], Any], x: Tensor = X, most: int | None = 64, **kwargs: Any) -> Trial:
-    """``then`` after a linear layer; most: rows at the most."""
+    """Export ``then`` after a linear layer, for at most ``most`` rows."""
     net = Net(then).eval()
     trial = Trial(ExportCase(net, (x,), kwargs), CaseOptions(), "non-strict")
     shapes = {"x": {0: Dim("batch", min=1, max=most)}, **dict.fromkeys(kwargs)}

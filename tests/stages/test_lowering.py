@@ -1,4 +1,4 @@
-"""What the lowering stages share: operators named, structures restored, another size, no crash of the process."""
+"""Lowering: failing operators, structures of outputs, another size, crashes in a child."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.analysis.execution.trial import Exported, Trial
 from pytest_exportready.case.export_case import ExportCase
-from pytest_exportready.case.finding import Rule
+from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import _lowering
-from pytest_exportready.stages._lowering import Lowered, LoweringFailed, apart, operator_in, prove, quietly
+from pytest_exportready.stages._lowering import Lowered, Lowering, LoweringFailed, isolated, operator_in, quietly
 from pytest_exportready.stages._stage import StageInfrastructure
 
-RULE = Rule("ER999", "lowered_agrees")
+LOWERING = Lowering(Rule("ER999", "lowered_agrees"), "Twin", "Avoid {operator}.")
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
 
@@ -47,22 +47,16 @@ def trial() -> Trial:
     return made
 
 
-def found(trial: Trial, answers: Callable[[list[Call]], list[list[Any]]]) -> list[str]:
-    def lower(calls: list[Call]) -> Lowered:
-        return Lowered(answers(calls))
-
-    return [
-        str(found)
-        for found in run_stage(lambda trial: prove(trial, RULE, "the twin", "avoid {operator}", lower), trial)
-    ]
+def found(trial: Trial, outputs: Callable[[list[Call]], list[list[Any]]]) -> list[Finding]:
+    return run_stage(lambda trial: LOWERING.compare(trial, lambda calls: Lowered(outputs(calls))), trial)
 
 
 def right(trial: Trial, calls: list[Call]) -> list[list[Any]]:
     return [flatten(trial.reference.output(call))[0] for call in calls]
 
 
-def test_right_answers_pass_in_the_forms_that_compilers_give(trial: Trial) -> None:
-    """As they are, with numbers as tensors, and without None."""
+def test_right_outputs_in_the_forms_of_compilers(trial: Trial) -> None:
+    """Unchanged, with numbers as tensors, and without None."""
     assert found(trial, lambda calls: right(trial, calls)) == []
     assert facts_of(trial)["compared"] == 2
     assert found(trial, lambda calls: [[y, None, torch.tensor(n)] for y, _, n in right(trial, calls)]) == []
@@ -70,32 +64,33 @@ def test_right_answers_pass_in_the_forms_that_compilers_give(trial: Trial) -> No
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "where", "problem"),
     [
-        (lambda y, n: [y * 1.001, None, n], "output['y']"),
-        (lambda y, n: [y.double(), None, n], "dtype"),
-        (lambda y, n: [y, None, torch.tensor(n + 1)], "output['size']"),
-        (lambda y, n: [y], "output['size']"),
-        (lambda y, n: [y, None, n, n], "structure"),
+        (lambda y, n: [y * 1.001, None, n], "output['y']", "error"),
+        (lambda y, n: [y.double(), None, n], "output['y']", "dtype float64, expected float32"),
+        (lambda y, n: [y, None, torch.tensor(n + 1)], "output['size']", "8, expected 7"),
+        (lambda y, n: [y], "output['size']", "NoneType, expected int"),
+        (lambda y, n: [y, None, n, n], "", "structure"),
     ],
 )
-def test_wrong_answers_are_found(trial: Trial, wrong: Callable[..., list[Any]], said: str) -> None:
-    (told,) = found(trial, lambda calls: [wrong(y, n) for y, _, n in right(trial, calls)])
-    assert said in told
-    assert "the twin (non-strict) and the trained module disagree on the example inputs" in told
+def test_wrong_outputs(trial: Trial, wrong: Callable[..., list[Any]], where: str, problem: str) -> None:
+    (finding,) = found(trial, lambda calls: [wrong(y, n) for y, _, n in right(trial, calls)])
+    assert finding.where == where
+    start = "After lowering to Twin, differs from the eager module on the example inputs: "
+    assert finding.message.startswith(start + problem)
 
 
-def test_a_size_that_was_baked_is_found(trial: Trial) -> None:
+def test_a_constant_size(trial: Trial) -> None:
     """The example agrees; another size of the dynamic dimension does not."""
 
     def baked(calls: list[Call]) -> list[list[Any]]:
         return [[y if len(y) == 3 else y * 2, None, n] for y, _, n in right(trial, calls)]
 
-    (told,) = found(trial, baked)
-    assert "inputs of another size, (4, 4)" in told
+    (finding,) = found(trial, baked)
+    assert "on inputs of shape (4, 4)" in finding.message
 
 
-def test_an_ill_conditioned_answer_is_judged_by_float64() -> None:
+def test_an_ill_conditioned_output_is_judged_by_float64() -> None:
     """A program that adds in another order may be as far from float64 as the module is."""
 
     class Cancels(nn.Module):
@@ -110,23 +105,23 @@ def test_an_ill_conditioned_answer_is_judged_by_float64() -> None:
 
 
 def test_a_failure_names_operator_and_line(trial: Trial) -> None:
-    """Of the program, or of the decomposed one; where neither knows it, the operator alone."""
+    """The line of the program, or of the decomposed one; the operator alone if neither has it."""
 
     def fails(operator: str) -> Callable[[list[Call]], list[list[Any]]]:
-        def answers(calls: list[Call]) -> list[list[Any]]:
+        def outputs(calls: list[Call]) -> list[list[Any]]:
             raise LoweringFailed("NotImplementedError: no kernel", operator)
 
-        return answers
+        return outputs
 
     for operator in ("aten.linear.default", "aten.addmm.default"):
-        (told,) = found(trial, fails(operator))
-        assert told.startswith("linear, ")
-        assert "test_lowering.py:" in told
-        assert f"cannot be had at {operator}. Fix: avoid {operator}\n torch: NotImplementedError: no kernel" in told
-    (told,) = found(trial, fails("mylib.scan.default"))
-    assert told.startswith("the model: ")
-    (told,) = found(trial, fails(""))
-    assert "Fix: avoid the operator at which it stops" in told
+        (finding,) = found(trial, fails(operator))
+        assert (finding.where, finding.file) == ("linear", __file__)
+        assert finding.message == f"Lowering to Twin failed at `{operator}`."
+        assert (finding.fix, finding.torch_says) == (f"Avoid `{operator}`.", "NotImplementedError: no kernel")
+    (finding,) = found(trial, fails("mylib.scan.default"))
+    assert (finding.where, finding.file) == ("", "")
+    (finding,) = found(trial, fails(""))
+    assert finding.fix == "Avoid the operator at which it fails."
 
 
 @pytest.mark.parametrize(
@@ -143,15 +138,15 @@ def test_operator_in(text: str, operator: str) -> None:
     assert operator_in(text) == operator
 
 
-def test_apart_tells_what_was_raised_and_survives_a_crash(tmp_path: Path) -> None:
-    """Reason, operator and place come across; files stay, everything else of the child is gone."""
+def test_isolated(tmp_path: Path) -> None:
+    """Reason, operator and line are passed on; files stay, and nothing else of the child."""
 
     def work() -> None:
         os.environ["LEFT_BY_THE_CHILD"] = "1"
         warnings.warn("as an error, under this project's own filter", stacklevel=1)
         (tmp_path / "done").touch()
 
-    apart(work)
+    isolated(work)
     assert (tmp_path / "done").exists()
     assert "LEFT_BY_THE_CHILD" not in os.environ
 
@@ -162,7 +157,7 @@ def test_apart_tells_what_was_raised_and_survives_a_crash(tmp_path: Path) -> Non
             raise RuntimeError("boilerplate") from error
 
     with pytest.raises(LoweringFailed) as caught:
-        apart(raises)
+        isolated(raises)
     assert (caught.value.reason, caught.value.operator) == (
         "ValueError: target: aten.view.default",
         "aten.view.default",
@@ -173,21 +168,21 @@ def test_apart_tells_what_was_raised_and_survives_a_crash(tmp_path: Path) -> Non
         raise ValueError('LoweringFailed: ["a", "aten.add.Tensor", "b.py", 3]')
 
     with pytest.raises(LoweringFailed) as quoted:
-        apart(quotes)
+        isolated(quotes)
     assert quoted.value.reason == 'ValueError: LoweringFailed: ["a", "aten.add.Tensor", "b.py", 3]'
     with pytest.raises(LoweringFailed) as crashed:
-        apart(lambda: os.kill(os.getpid(), signal.SIGSEGV))
+        isolated(lambda: os.kill(os.getpid(), signal.SIGSEGV))
     assert "SIGSEGV" in crashed.value.reason
 
 
-def test_apart_does_not_blame_the_program_for_the_time_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeout_is_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_lowering, "SECONDS", 1)
-    with pytest.raises(StageInfrastructure, match=r"longer than 1 s, in test_lowering\.py.*leave it out of lower="):
-        apart(lambda: time.sleep(60))
+    with pytest.raises(StageInfrastructure, match=r"longer than 1 s, in test_lowering\.py.*leave it out of `lower=`"):
+        isolated(lambda: time.sleep(60))
 
 
-def test_quietly_says_nothing(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
-    """Nor is a warning turned into an error."""
+def test_quietly(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is printed or logged, and a warning is not an error."""
     import logging
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""What the source tells besides the export; it never decides."""
+"""Lines found in the source: they are notes, and decide nothing."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ class Plain(nn.Module):
         return x if x.shape[0] > 2 else -x
 
 
-def test_the_other_lines_of_a_failed_export_are_told() -> None:
-    """The export stops at the first branch; the source has the second too. It is no error of its own."""
+def test_the_other_lines_of_a_failed_export() -> None:
+    """The export stops at the first branch; the second is a note."""
     readiness = export_ready_check(Branches().eval(), (X,), stages=["export"])
-    told = [finding for finding in readiness.findings if finding.code == "ER130"]
+    notes = [finding for finding in readiness.findings if finding.code == "ER130"]
     first = Branches.forward.__code__.co_firstlineno
-    assert [(f.severity, f.file, f.line - first) for f in told] == [("note", __file__, 3)]
-    assert "the export failed" in told[0].message
+    assert [(f.severity, f.file, f.line - first) for f in notes] == [("note", __file__, 3)]
+    assert "The export failed" in notes[0].message
     assert [finding.code for finding in readiness.errors] == ["ER401"]
 
 
-def test_a_branch_on_sizes_is_not_told() -> None:
+def test_a_branch_on_sizes_is_not_reported() -> None:
     readiness = export_ready_check(Plain().eval(), (X,), stages=["export"])
     assert readiness.ready
     assert readiness.findings == ()
 
 
-def test_a_fault_of_the_analysis_is_told_and_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_the_analysis_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RecursionError("too deep")
 
     monkeypatch.setattr("pytest_exportready.stages._source_lines.suspects", broken)
     readiness = export_ready_check(Plain().eval(), (X,), stages=["export"])
     assert readiness.ready
-    assert ["too deep" in finding.message for finding in readiness.findings] == [True]
+    assert [(f.severity, "too deep" in f.torch_says) for f in readiness.findings] == [("note", True)]

@@ -1,4 +1,4 @@
-"""AOTInductor: one tiny program is compiled and agrees; what is missing or fails is said."""
+"""AOTInductor: a small program compiles and agrees; missing compilers and failures are reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ needs_compiler = pytest.mark.skipif(shutil.which(os.environ.get("CXX") or "g++")
 
 
 class Net(nn.Module):
-    """No matmul: its kernel is the generated one."""
+    """Has a generated kernel, as there is no matmul."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def test_asked() -> None:
 
 @needs_compiler
 def test_compiles_and_agrees(trial: Trial, capfd: pytest.CaptureFixture[str]) -> None:
-    """At two sizes; the environment is as before, and nothing is printed."""
+    """At two sizes; the environment is not changed, and nothing is printed."""
     before = dict(os.environ)
     assert found(trial) == []
     assert facts_of(trial)["compared"] == 2
@@ -66,13 +66,13 @@ def test_compiles_and_agrees(trial: Trial, capfd: pytest.CaptureFixture[str]) ->
 
 def test_without_a_compiler(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(SkipStage, match=r"no C\+\+ compiler no-such-compiler: apt-get install"):
+    with pytest.raises(SkipStage, match=r"C\+\+ compiler no-such-compiler not found: apt-get install"):
         found(trial)
 
 
 @needs_compiler
-def test_what_fails_is_told(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model's fault is a finding, the machine's is not; wrong numbers are found."""
+def test_failures(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure of the model is a finding, one of the machine an infrastructure error; wrong outputs are found."""
 
     def compiled(message: str) -> None:
         def fails(program: torch.export.ExportedProgram, path: str) -> str:
@@ -83,10 +83,10 @@ def test_what_fails_is_told(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> No
     compiled("LoweringException: NotImplementedError\n  target: aten.relu.default")
     (finding,) = found(trial)
     assert finding.code == "ER671"
-    assert "cannot be had at aten.relu.default" in finding.message
+    assert finding.message == "Lowering to AOTInductor failed at `aten.relu.default`."
     assert Path(finding.file) == Path(__file__)
     compiled("CppCompileError: fatal error: Python.h: No such file or directory")
-    with pytest.raises(StageInfrastructure, match=r"cannot work: .*CppCompileError"):
+    with pytest.raises(StageInfrastructure, match=r"does not work: .*CppCompileError"):
         found(trial)
 
     def wrong(program: torch.export.ExportedProgram, path: str) -> str:

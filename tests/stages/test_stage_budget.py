@@ -1,4 +1,4 @@
-"""Budgets: figures are recorded, over the limit is an error with figure and limit, what is not measured is said."""
+"""Budgets: figures are recorded, and a limit that is exceeded is an error with figure and limit."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def measured(budget: dict[str, float], results: list[StageResult]) -> Trial:
     ("budget", "said"),
     [
         ({"seconds": 2.5, "mib": 3, "nodes": 120}, []),
-        ({"seconds": 2}, ["torch.export took 2.5 s, the budget is 2. "]),
-        ({"mib": 2.5, "nodes": 200}, ["the saved program has 3 MiB, the budget is 2.5. "]),
-        ({"nodes": 119}, ["export: [ER680 within_budget] the graph has 120 nodes, the budget is 119. "]),
-        ({"seconds": 1, "nodes": 1}, ["torch.export took", "the graph has"]),
+        ({"seconds": 2}, ["torch.export took 2.5 s; the budget is 2 s. "]),
+        ({"mib": 2.5, "nodes": 200}, ["The saved program has 3 MiB; the budget is 2.5 MiB. "]),
+        ({"nodes": 119}, ["export: [ER680 within_budget] The graph has 120 nodes; the budget is 119. "]),
+        ({"seconds": 1, "nodes": 1}, ["torch.export took", "The graph has"]),
     ],
 )
 def test_over_budget(budget: dict[str, float], said: list[str]) -> None:
-    """At the limit is within it; the figures of what has a limit are recorded."""
+    """A figure at its limit is within it; every figure with a limit is recorded."""
     trial = measured(budget, STAGES)
     found = [str(finding) for finding in run_stage(STAGE.run, trial)]
     assert len(found) == len(said)
@@ -48,7 +48,7 @@ def test_over_budget(budget: dict[str, float], said: list[str]) -> None:
     assert facts_of(trial).keys() == budget.keys()
 
 
-def test_what_was_not_measured_is_not_judged() -> None:
+def test_a_figure_that_was_not_measured() -> None:
     trial = measured({"mib": 1e-6}, STAGES[:1])
     with pytest.raises(SkipStage, match="not measured: mib"):
         run_stage(STAGE.run, trial)
@@ -60,7 +60,7 @@ def judged(model: nn.Module, budget: dict[str, float], **arguments: Any) -> Read
 
 
 def test_enforced_in_a_case() -> None:
-    """The stage budget fails the case; it is there only where it was asked for."""
+    """The stage budget fails the case; it runs only if it is requested."""
     net = nn.Linear(4, 2)
     tight = judged(net, {"nodes": 1, "mib": 1.0}, stages=["parity"])
     assert tight.failed_stage == "budget"
@@ -71,7 +71,7 @@ def test_enforced_in_a_case() -> None:
     assert "budget" not in [stage.name for stage in export_ready_check(net, (torch.randn(3, 4),)).stages]
 
 
-def test_a_failed_export_has_spent_nothing() -> None:
+def test_a_failed_export() -> None:
     """The case fails at the export, not at the budget."""
 
     class Branches(nn.Module):

@@ -1,5 +1,4 @@
-"""Stage eager: the trained module runs, repeats itself, keeps no state and still gives the recorded
-output."""
+"""Stage eager: the trained module runs, repeats itself, is stateless and gives the recorded output."""
 
 from __future__ import annotations
 
@@ -49,8 +48,8 @@ def reassigns(net: Any, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(("function", "where"), [(counts, "calls"), (tracks, "seen"), (reassigns, "seen")])
-def test_state_is_told_by_name(function: Any, where: str) -> None:
-    """A Python counter, a buffer written or re-assigned in eval."""
+def test_state_is_named(function: Any, where: str) -> None:
+    """A Python counter, a buffer that is written or reassigned in eval mode."""
     (finding,) = found(function)
     assert (finding.code, finding.where) == ("ER112", where)
     assert found(function, allow_mutation=True) == []
@@ -62,7 +61,7 @@ def test_randomness_is_not_state() -> None:
         assert [finding.code for finding in found(function)] == ["ER111"]
 
 
-def test_state_that_no_answer_depends_on_is_no_fault() -> None:
+def test_state_that_no_output_depends_on() -> None:
     """A call counter for statistics."""
 
     def harmless(net: Any, x: Tensor) -> Tensor:
@@ -73,7 +72,7 @@ def test_state_that_no_answer_depends_on_is_no_fault() -> None:
 
 
 def test_it_does_not_run() -> None:
-    """The error names the user's line, and nothing is built upon it."""
+    """The error names the line of user code, and later stages are skipped."""
 
     def breaks(net: Any, x: Tensor) -> Tensor:
         return x @ x
@@ -89,13 +88,13 @@ def test_it_does_not_run() -> None:
 
 
 def test_nan() -> None:
-    """Equal NaNs are not a pass."""
+    """Equal NaNs do not pass."""
     assert [finding.code for finding in found(lambda net, x: x.log())] == ["ER114"]
     assert found(lambda net, x: x.masked_fill(x > 0, float("-inf"))) == []
 
 
 def test_golden() -> None:
-    """The output recorded at the end of training; its own tolerance; scale matters."""
+    """The output recorded at the end of training, with its own tolerance."""
     assert found(lambda net, x: x, golden=X.clone()) == []
     assert found(lambda net, x: x, golden=X + 1e-5) == []
     assert [finding.code for finding in found(lambda net, x: x, golden=2 * X)] == ["ER113"]
@@ -103,7 +102,7 @@ def test_golden() -> None:
 
 
 def test_outputs_of_a_class_that_torch_does_not_know() -> None:
-    """Equal by what they hold: not taken for randomness."""
+    """Compared by their attributes, and not mistaken for randomness."""
 
     class Plain:
         def __init__(self, x: Tensor) -> None:
@@ -119,7 +118,7 @@ def test_outputs_of_a_class_that_torch_does_not_know() -> None:
 
 
 def test_printing_fifty_mebibytes(capfd: pytest.CaptureFixture[str]) -> None:
-    """What a forward prints goes where it always goes."""
+    """The output of a forward is not captured."""
 
     def noisy(net: Any, x: Tensor) -> Tensor:
         print("x" * (50 * 2**20 // 3))
@@ -173,7 +172,7 @@ def _round_robin(net: Any, x: Tensor) -> Tensor:
     ],
 )
 def test_a_counter_that_shows_only_later(function: Any, where: list[str]) -> None:
-    """Two equal calls agree, the thousandth does not; a counter for the log is no fault."""
+    """Two equal calls agree, the thousandth does not; a counter for the log is not reported."""
     net = Net(function).eval()
     net.counts, net.schedule = {"step": 0}, Schedule()
     errors = export_ready_check(net, (X,), stages=["eager"]).errors
@@ -182,7 +181,7 @@ def test_a_counter_that_shows_only_later(function: Any, where: list[str]) -> Non
 
 
 def test_a_module_narrower_than_its_checkpoint_is_suspected() -> None:
-    """``load_state_dict`` casts without a word."""
+    """``load_state_dict`` casts silently."""
 
     class Shift(nn.Module):
         def __init__(self, dtype: torch.dtype) -> None:
@@ -202,7 +201,7 @@ def test_a_module_narrower_than_its_checkpoint_is_suspected() -> None:
 
 
 def test_golden_dict_in_another_order() -> None:
-    """Outputs of a dict are matched by key; a golden of another form, such as a list, by place."""
+    """Outputs in a dict are paired by key; a golden of another form, such as a list, by position."""
 
     def gives(net: Any, x: Tensor) -> dict[str, Tensor]:
         return {"b": x * 2, "a": x.sum()}
@@ -223,7 +222,7 @@ def remembers_by_size(net: Any, x: Tensor) -> Tensor:
     return x * tables.setdefault(x.shape[1], torch.arange(3.0))
 
 
-def test_a_cache_that_answers_another_input_is_named() -> None:
+def test_a_cache_that_serves_another_input_is_named() -> None:
     (finding,) = found(remembers)
     assert (finding.code, finding.where) == ("ER112", "mean")
     assert found(remembers_by_size) == []

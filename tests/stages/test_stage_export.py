@@ -1,4 +1,4 @@
-"""Stage export: the program is the module's own, the module stays as it was, and a failure is named."""
+"""Stage export: the program has its own memory, the module is restored, and a failure is diagnosed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def exported(model: nn.Module, *args: Any, mode: Any = "non-strict", **options: 
 
 @pytest.mark.parametrize("mode", ["non-strict", "strict"])
 def test_program_shares_no_storage(mode: str) -> None:
-    """Running or writing the program moves nothing of the user's: parameters, buffers, constants, views."""
+    """Running or writing the program does not change the module: parameters, buffers, constants, views."""
 
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -48,8 +48,8 @@ def test_program_shares_no_storage(mode: str) -> None:
         trial, found = exported(net, mode=mode)
         assert found == []
         assert trial.program is not None
-        theirs = [*trial.program.state_dict.values(), *trial.program.constants.values()]
-        shared = {t.untyped_storage().data_ptr() for t in own} & {t.untyped_storage().data_ptr() for t in theirs}
+        copies = [*trial.program.state_dict.values(), *trial.program.constants.values()]
+        shared = {t.untyped_storage().data_ptr() for t in own} & {t.untyped_storage().data_ptr() for t in copies}
         assert not shared
         first, second = (trial.running.outputs([((X,), {})])[0] for _ in range(2))
         assert torch.equal(first, second)
@@ -57,7 +57,7 @@ def test_program_shares_no_storage(mode: str) -> None:
         assert state.changes() == []
 
 
-def test_ties_go_on_sharing_in_the_program() -> None:
+def test_ties_are_kept_in_the_program() -> None:
     """Storage shared within the module is shared within the program."""
     net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)).eval()
     net[1].weight = net[0].weight
@@ -68,7 +68,7 @@ def test_ties_go_on_sharing_in_the_program() -> None:
 
 
 def test_batchnorm_left_in_training() -> None:
-    """The statistics of the user's module do not move, whatever the program does."""
+    """The statistics of the user's module do not change, whatever the program does."""
     net = nn.Sequential(nn.BatchNorm1d(3))
     net(X)
     before = net[0].running_mean.clone()
@@ -78,8 +78,8 @@ def test_batchnorm_left_in_training() -> None:
     assert net.training
 
 
-def test_inputs_of_the_user_are_not_poisoned() -> None:
-    """A failed export leaves marks on the tensors that it was given: not on the user's."""
+def test_inputs_of_the_user_are_not_marked() -> None:
+    """A failed export modifies the tensors that it was given; these are copies."""
     x = X.clone()
     before = dict(x.__dict__)
     readiness = export_ready_check(
@@ -90,8 +90,8 @@ def test_inputs_of_the_user_are_not_poisoned() -> None:
     torch.export.export(nn.Flatten(0).eval(), (x,))
 
 
-def test_fake_tensors_left_are_told_and_taken_away() -> None:
-    """A list that forward fills: a warning, and the module is as before."""
+def test_fake_tensors_left_are_reported_and_removed() -> None:
+    """A list that forward fills: a warning, and the module is restored."""
 
     class Caching(nn.Module):
         def __init__(self) -> None:
@@ -110,8 +110,8 @@ def test_fake_tensors_left_are_told_and_taken_away() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
-def test_old_weight_norm_is_no_fault() -> None:
-    """Its hook assigns the weight anew: nothing is told as an error."""
+def test_old_weight_norm() -> None:
+    """Its hook reassigns the weight, which is not an error."""
     net = nn.utils.weight_norm(nn.Linear(3, 3)).eval()
     readiness = export_ready_check(net, (X,))
     assert readiness.ready, readiness
@@ -137,7 +137,7 @@ def test_custom_parameter_class() -> None:
 
 
 def test_no_batch() -> None:
-    """dynamic_batch without a tensor that has a dimension 0: a finding, no exception."""
+    """dynamic_batch without a batch dimension is a finding, not an exception."""
 
     class Half(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -148,7 +148,7 @@ def test_no_batch() -> None:
 
 
 def test_a_failure_is_never_a_skip() -> None:
-    """Whatever torch.export raises fails the stage, with type, place and no tensor contents."""
+    """Whatever torch.export raises fails the stage, with type and place, without tensor contents."""
 
     class Secret(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ def test_a_failure_is_never_a_skip() -> None:
 
 
 class Recorded(nn.Module):
-    """Autocast where it is recorded."""
+    """Autocast inside forward is recorded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class Recorded(nn.Module):
         return y
 
 
-def test_autocast_around_the_export_is_told_before_anything_is_compared() -> None:
+def test_autocast_around_the_export() -> None:
     """torch drops it silently: the program of such an export computes in float32."""
     x = torch.randn(3, 4)
     with torch.autocast("cpu", torch.bfloat16):

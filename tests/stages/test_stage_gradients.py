@@ -1,4 +1,4 @@
-"""Gradients of a program that will be trained on: a custom backward that the export drops is found, none invented."""
+"""Gradients of a program that will be trained: a custom backward that the export drops is found."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Clipped(torch.autograd.Function):
 
 
 class Square(torch.autograd.Function):
-    """Its backward is what autograd would do."""
+    """Its backward is that of autograd."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def judged(model: nn.Module, *args: Any, **case: Any) -> Readiness:
 
 
 @pytest.mark.parametrize("function", [StraightThrough, Reversed, Clipped])
-def test_a_custom_backward_that_the_export_drops_is_found_at_its_function(function: Any) -> None:
+def test_a_dropped_backward_is_reported_at_its_function(function: Any) -> None:
     readiness = judged(Net(function), trainable=True)
     (finding,) = readiness.errors
     assert finding.name == "gradients_agree"
@@ -88,7 +88,7 @@ def test_a_custom_backward_that_the_export_drops_is_found_at_its_function(functi
 
 
 @pytest.mark.parametrize("function", [StraightThrough, Reversed, Clipped])
-def test_it_does_not_matter_where_nobody_trains_on(function: Any) -> None:
+def test_a_program_that_will_not_be_trained(function: Any) -> None:
     readiness = judged(Net(function))
     assert readiness.ready
     assert not [stage for stage in readiness.stages if stage.name == "gradients"]
@@ -126,8 +126,8 @@ def test_gradients_that_agree(model: nn.Module, args: tuple[Any, ...]) -> None:
     assert next(s for s in readiness.stages if s.name == "gradients").outcome == "passed"
 
 
-def test_the_users_own_loss_counts() -> None:
-    """Of the output that the wrong backward does not reach, the gradients agree."""
+def test_the_loss_of_the_case_is_used() -> None:
+    """The gradients of an output that the wrong backward does not reach agree."""
 
     class Two(Net):
         def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
@@ -137,7 +137,7 @@ def test_the_users_own_loss_counts() -> None:
     assert judged(Two(Reversed), trainable=True, loss=lambda out: out[0].square().mean()).ready
 
 
-def test_a_module_without_gradients_is_skipped_with_the_reason() -> None:
+def test_a_module_without_gradients_is_skipped() -> None:
     class Rank(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x).argsort()
@@ -148,7 +148,7 @@ def test_a_module_without_gradients_is_skipped_with_the_reason() -> None:
     assert "no floating-point output" in stage.reason
 
 
-def test_the_module_is_left_as_it_was() -> None:
+def test_the_module_is_restored() -> None:
     model = Net(Reversed).eval()
     model.before.weight.grad = torch.ones(8, 6)
     judged(model, trainable=True)

@@ -1,4 +1,4 @@
-"""Ranks that export unlike programs are told apart, though what they compute is equal; like ones are silent."""
+"""Ranks that export different programs are reported, even if the outputs are equal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 
 
 class Net(nn.Module):
-    """Of a rank that ``odd`` names the program has another node, and the same answers."""
+    """In the rank ``odd`` the program has other nodes, and the same output."""
 
     def __init__(self, odd: int | None = None) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def rank(world: Any, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.world(3)
-def test_like_programs_agree(rank: int) -> None:
+def test_same_programs(rank: int) -> None:
     readiness, stage = judged(Net())
     assert readiness.ready
     assert (stage.outcome, stage.facts) == ("passed", {"ranks": 3, "graphs": 1})
@@ -56,9 +56,9 @@ def test_the_rank_and_the_first_node_are_named(rank: int) -> None:
     assert stage.outcome == "failed"
     (finding,) = readiness.errors
     assert (finding.code, finding.rank) == ("ER803", 1)
-    told = "rank 1 exported another program than rank 0: aten.neg.default at test_stage_graphs.py:"
-    assert finding.message.startswith(told)
-    assert "there, aten.tanh.default at test_stage_graphs.py:" in finding.message
+    message = "Rank 1 exported a different program than rank 0: aten.neg.default at test_stage_graphs.py:"
+    assert finding.message.startswith(message)
+    assert "instead of aten.tanh.default at test_stage_graphs.py:" in finding.message
 
 
 @pytest.mark.world(2)
@@ -79,7 +79,7 @@ def test_a_rank_that_cannot_export_is_not_waited_for_long(rank: int, monkeypatch
 
 
 @pytest.mark.world(2)
-def test_nobody_is_waited_for_where_ranks_are_not_compared(rank: int) -> None:
+def test_ranks_that_are_not_compared_do_not_wait(rank: int) -> None:
     if rank == 0:
         assert judged(Net(), skip_ddp_validation=True)[1].reason == "the ranks are not compared"
 

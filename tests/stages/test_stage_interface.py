@@ -1,4 +1,4 @@
-"""Stage interface: inputs that are written, outputs that do not stay, names in another order, fixed outputs."""
+"""Stage interface: mutated inputs, overwritten outputs, keyword order, constant outputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def found(function: Callable[..., Any], *args: Any, **knowledge: Any) -> list[Fi
     readiness = export_ready_check(model, args or (x(),), stages=["interface"], **knowledge)
     assert {stage.outcome for stage in readiness.stages if stage.name == "interface"} <= {"passed", "failed"}
     assert torch.equal(model.kept, before)
-    return [finding for finding in readiness.findings if finding.name.startswith(("inputs_", "outputs_"))]
+    return [finding for finding in readiness.findings if finding.code in ("ER151", "ER152", "ER153", "ER154")]
 
 
 def serious(function: Callable[..., Any], *args: Any, **knowledge: Any) -> list[Finding]:
@@ -48,17 +48,16 @@ def centred(net: Any, x: Tensor, *rest: Tensor) -> Tensor:
     return net.linear(rest[0] if rest else x) + x
 
 
-def test_an_input_that_is_written() -> None:
-    """A warning where the program writes it too; information where it was declared."""
+def test_a_mutated_input() -> None:
+    """A warning if the program mutates it, too; a note if it is declared."""
     (finding,) = serious(centred)
     assert (finding.code, finding.severity, finding.where) == ("ER151", "warning", "args[0]")
     assert "clone()" in finding.fix
-    (told,) = found(centred, allow_mutation=True)
-    assert told.severity == "note"
+    (declared,) = found(centred, allow_mutation=True)
+    assert declared.severity == "note"
 
 
-def test_an_input_that_only_the_module_writes() -> None:
-    """Strict export drops a write through .data: the program leaves the input alone."""
+def test_an_input_that_only_the_module_mutates() -> None:
 
     def written(net: Any, x: Tensor) -> Tensor:
         y: Tensor = net.linear(x)
@@ -68,10 +67,10 @@ def test_an_input_that_only_the_module_writes() -> None:
 
     (finding,) = serious(written)
     assert (finding.code, finding.severity, finding.where) == ("ER151", "error", "args[0]")
-    assert "leaves something else there" in finding.message
+    assert "the program modifies it differently" in finding.message
 
 
-def test_inputs_in_the_same_memory_matter_where_one_is_written() -> None:
+def test_inputs_in_the_same_memory_matter_if_one_is_mutated() -> None:
     both = x()
     (finding,) = serious(centred, both, both[:])
     assert (finding.severity, finding.where) == ("error", "args[0] and args[1]")
@@ -98,7 +97,7 @@ def workspace(net: Any, x: Tensor) -> Any:
 
 
 def test_an_output_that_the_next_call_overwrites() -> None:
-    """Whose memory it is, and information only where the module is declared to have state."""
+    """The finding names the memory; it is a note if the module is declared to have state."""
     (finding,) = serious(workspace)
     assert (finding.code, finding.severity, finding.where) == ("ER152", "error", "kept")
     assert "output['y']" in finding.message
@@ -115,8 +114,8 @@ def test_a_workspace_in_a_dict_is_named() -> None:
     assert (finding.code, finding.where) == ("ER152", "work['space']")
 
 
-def test_outputs_that_stay() -> None:
-    """Views of inputs and weights, and copies of a workspace, are information at most."""
+def test_outputs_that_are_not_overwritten() -> None:
+    """Views of inputs and weights are notes; copies of a workspace are not reported."""
 
     def views(net: Any, x: Tensor) -> Any:
         return {"y": net.linear(x), "x": x[:, :2], "weight": net.linear.weight}
@@ -126,8 +125,8 @@ def test_outputs_that_stay() -> None:
         y: Tensor = net.kept.clone()
         return y
 
-    told = [finding.message for finding in found(views) if finding.code == "ER152"]
-    assert told == ["output that shares memory: output['x'] of args[0], output['weight'] of linear.weight"]
+    messages = [finding.message for finding in found(views) if finding.code == "ER152"]
+    assert messages == ["An output shares memory: output['x'] with args[0], output['weight'] with linear.weight."]
     assert serious(views) == []
     assert [finding for finding in found(copies) if finding.code == "ER152"] == []
 
@@ -143,7 +142,7 @@ def in_order(net: Any, **features: Tensor) -> Tensor:
 
 
 def test_names_in_another_order() -> None:
-    """By name: the same. By position in the dict: the program keeps to the example, and that is told."""
+    """Read by name, the output is the same. Read by position, the program keeps the order of the example."""
     kwargs = {"user": x(), "item": x()}
     torch.manual_seed(0)
     assert serious(lambda net, x, **kwargs: named(net, **kwargs) + x, x(), example_kwargs=kwargs) == []
@@ -151,25 +150,25 @@ def test_names_in_another_order() -> None:
     assert (finding.code, finding.severity) == ("ER153", "warning")
 
 
-def test_a_program_that_takes_inputs_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No torch does so to our knowledge: a program that forgets the names is put in its place."""
+def test_a_program_that_exchanges_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No known torch does it: a program that ignores the names is substituted."""
     from pytest_exportready.analysis.execution.program_runner import RunningProgram
 
-    honest = RunningProgram.sequence
+    honest = RunningProgram.outputs
 
     def forgetful(self: Any, calls: Any, *rest: Any) -> Any:
         return honest(
             self, [(args, dict(zip(("user", "item"), kwargs.values(), strict=True))) for args, kwargs in calls]
         )
 
-    monkeypatch.setattr(RunningProgram, "sequence", forgetful)
+    monkeypatch.setattr(RunningProgram, "outputs", forgetful)
     kwargs = {"user": x(), "item": x()}
     (finding,) = serious(lambda net, x, **kwargs: named(net, **kwargs) + x, x(), example_kwargs=kwargs)
     assert (finding.code, finding.severity) == ("ER153", "error")
 
 
-def test_outputs_that_no_input_reaches_are_information() -> None:
-    """Anchors and Python numbers; not a cache that forward has written."""
+def test_constant_outputs_are_notes() -> None:
+    """Anchors and Python numbers, but not a cache that forward has written."""
 
     def constant(net: Any, x: Tensor) -> Any:
         return net.linear(x), net.kept * 2, x.shape[0]
@@ -178,6 +177,6 @@ def test_outputs_that_no_input_reaches_are_information() -> None:
         net.kept[:, :2] = net.linear(x)[:, :2]
         return net.linear(x), net.kept + 1
 
-    told = [finding for finding in found(constant) if finding.code == "ER154"]
-    assert [(finding.severity, finding.where) for finding in told] == [("note", "output[1]"), ("note", "output[2]")]
+    notes = [finding for finding in found(constant) if finding.code == "ER154"]
+    assert [(finding.severity, finding.where) for finding in notes] == [("note", "output[1]"), ("note", "output[2]")]
     assert [finding for finding in found(cached) if finding.code == "ER154"] == []

@@ -1,4 +1,4 @@
-"""Stage layouts: numbers that hang on the strides of the example are found; everything else is left in peace."""
+"""Stage layouts: outputs that depend on the strides of the example are found."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ IMAGES = torch.randn(2, 3, 8, 8)
 
 
 class Branch(nn.Module):
-    """Takes another way for channels_last."""
+    """Branches on the layout."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * 2 if x.is_contiguous() else x * 3
 
 
 class Strided(nn.Module):
-    """Written for contiguous rows of four."""
+    """Assumes contiguous rows of four."""
 
     def forward(self, x: Tensor) -> Tensor:
         step = x.stride(0)
@@ -37,7 +37,7 @@ class Image(nn.Module):
 
 
 class Views(nn.Module):
-    """view refuses what is not contiguous, in eager mode as well."""
+    """`view` refuses other layouts in eager mode, too."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.view(-1, 2).sum(1)
@@ -51,8 +51,8 @@ def check(module: nn.Module, *inputs: Tensor) -> Readiness:
 @pytest.mark.parametrize(
     ("module", "x"), [(Branch(), torch.randn(2, 3, 4, 4)), (Strided(), torch.randn(3, 4))], ids=["branch", "as_strided"]
 )
-def test_strides_of_the_example_are_baked(module: nn.Module, x: Tensor) -> None:
-    """Right for the example's layout alone: an error that names the layout."""
+def test_fixed_strides(module: nn.Module, x: Tensor) -> None:
+    """An error that names the layout."""
     readiness = check(module, x)
     assert {finding.code for finding in readiness.errors} == {"ER606"}, readiness
     assert "inputs" in readiness.errors[0].message
@@ -69,18 +69,18 @@ def test_strides_of_the_example_are_baked(module: nn.Module, x: Tensor) -> None:
     ids=["image", "channels last already", "linear", "vector"],
 )
 def test_no_false_alarm(module: nn.Module, x: Tensor, compared: list[str]) -> None:
-    """Healthy models agree in every layout that there is for their inputs."""
+    """Correct models agree in every layout that their inputs can have."""
     readiness = check(module, x)
     assert readiness.ready, readiness
     (stage,) = [stage for stage in readiness.stages if stage.name == "layouts"]
     assert stage.facts["layouts"] == compared
 
 
-def test_what_is_refused_is_no_fault() -> None:
+def test_layouts_that_are_refused() -> None:
     assert check(Views(), torch.randn(3, 4)).ready
 
 
-def test_the_module_is_left_as_it_was() -> None:
+def test_the_module_is_restored() -> None:
     """Mode and statistics."""
     module = Image().train()
     before = {name: value.clone() for name, value in module.state_dict().items()}

@@ -1,4 +1,4 @@
-"""ONNX: what converts agrees in ONNX Runtime; what does not is named; without the extra the stage is skipped."""
+"""ONNX: conversion, agreement in ONNX Runtime, a missing or broken extra."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import lowering_trials
 import pytest
 import torch
-from lowering_trials import TAKEN, X, exported
+from lowering_trials import SUPPORTED, X, exported
 from stage_runs import facts_of, run_stage
 from torch import Tensor, nn
 
@@ -38,13 +38,12 @@ def test_asked() -> None:
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to install."""
     monkeypatch.setattr(onnx, "find_spec", lambda name: None if name == "onnxscript" else object())
-    with pytest.raises(SkipStage, match=r"no onnxscript: pip install 'pytest-exportready\[onnx\]'"):
+    with pytest.raises(SkipStage, match=r"onnxscript not installed: pip install 'pytest-exportready\[onnx\]'"):
         found(exported(torch.relu))
 
 
-def test_a_broken_extra_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_extra_is_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str) -> None:
         raise ImportError("libstdc++.so.6: version not found")
 
@@ -54,24 +53,23 @@ def test_a_broken_extra_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch
         found(exported(torch.relu))
 
 
-def test_half_precision_that_python_cannot_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx, "find_spec", lambda name: object())
     with pytest.raises(SkipStage, match="bfloat16"):
         found(exported(lambda y: y.bfloat16()))
 
 
 def test_constants_in_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ONNX has tensors only; None is left out and fine."""
+    """ONNX supports tensors only; None is omitted."""
     monkeypatch.setattr(onnx, "find_spec", lambda name: object())
     (finding,) = found(exported(lambda y: {"y": y, "n": 3, "none": None}))
     assert finding.code == "ER672"
-    assert "returns 1 constant besides tensors" in finding.message
+    assert "returns 1 Python constant" in finding.message
 
 
 @pytest.mark.usefixtures("extra")
-@TAKEN
+@SUPPORTED
 def test_agrees(then: Callable[[Tensor], Any], kwargs: dict[str, Any]) -> None:
-    """Dicts, None, sizes, integers; masks, None and numbers as inputs; two sizes each."""
     trial = exported(then, **kwargs)
     assert found(trial) == []
     assert facts_of(trial)["compared"] == 2
@@ -79,16 +77,17 @@ def test_agrees(then: Callable[[Tensor], Any], kwargs: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("extra")
-def test_an_operator_that_onnx_has_not() -> None:
-    """It, its module and its line are named, also where the export decomposed it first."""
+def test_an_operator_without_translation() -> None:
+    """The operator and its line are named, also if it was decomposed first."""
     (finding,) = found(exported(torch.linalg.svdvals))
-    assert "at aten._linalg_svd.default: DispatchError: No ONNX function" in finding.message
+    assert finding.message == "Lowering to ONNX failed at `aten._linalg_svd.default`."
+    assert finding.torch_says.startswith("DispatchError: No ONNX function")
     assert finding.file == lowering_trials.__file__
 
 
 @pytest.mark.usefixtures("extra")
-def test_wrong_numbers_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
     run = onnx._run
     monkeypatch.setattr(onnx, "_run", lambda path, calls: [[y * 1.001 for y in leaves] for leaves in run(path, calls)])
     (finding,) = found(exported(torch.relu))
-    assert "the program in ONNX Runtime (non-strict) and the trained module disagree" in finding.message
+    assert "After lowering to ONNX, differs from the eager module" in finding.message

@@ -1,4 +1,4 @@
-"""Stage operators: custom operators that do what their schemas do not say, and those that keep their word."""
+"""Stage operators: custom operators that do something that their schemas do not declare."""
 
 from __future__ import annotations
 
@@ -41,20 +41,17 @@ def writes(x: Tensor) -> Tensor:
     return x + total
 
 
-def test_a_write_that_the_schema_does_not_say() -> None:
-    """The operator, its argument, the module and the line of its forward, and the registration to write."""
+def test_an_undeclared_write() -> None:
+    """The finding names operator, argument, module and line of forward; the fix has the registration."""
     (finding,) = found(writes)
     assert (finding.code, finding.severity) == ("ER161", "error")
     assert finding.where == "exportready_ops::secretly_writes in 1"
-    assert (finding.file, finding.line) == (
-        __file__,
-        Part.forward.__code__.co_firstlineno + 1,
-    )  # torch keeps no frame but forward's
+    assert (finding.file, finding.line) == (__file__, Part.forward.__code__.co_firstlineno + 1)
     assert "its argument x" in finding.message
     assert '@torch.library.custom_op("exportready_ops::secretly_writes", mutates_args=("x",))' in finding.fix
 
 
-def test_memory_that_is_handed_on() -> None:
+def test_undeclared_aliasing() -> None:
     (finding,) = found(lambda x: OPS.same_memory(x) + 1)
     assert (finding.code, finding.severity) == ("ER161", "error")
     assert "memory of its argument x" in finding.message
@@ -62,7 +59,7 @@ def test_memory_that_is_handed_on() -> None:
 
 
 def test_other_strides_in_the_fake_kernel_are_a_warning() -> None:
-    """The program is right as it is; a compiler would be wrong."""
+    """The program is right; a compiler would be wrong."""
     readiness = judged(lambda x: ops.turned(x) + 1)
     assert readiness.ready
     (finding,) = [f for f in readiness.findings if f.code == "ER162"]
@@ -87,19 +84,19 @@ def opened(x: Tensor) -> Tensor:
         lambda x: ops.mixed([x, x * 2], None, scale=2.0)[0] + ops.mixed([x], x)[0],
     ],
 )
-def test_operators_that_keep_their_word(function: Any) -> None:
+def test_operators_that_keep_their_schema(function: Any) -> None:
     assert found(function) == []
 
 
-def test_a_gradient_that_a_compiler_loses_counts_where_it_is_needed() -> None:
-    """What autograd records inside of a kernel: an error for a program that is trained on, nothing for another."""
+def test_a_gradient_that_a_compiler_loses() -> None:
+    """What autograd records inside a kernel: an error in a program that will be trained."""
     (finding,) = found(lambda x: OPS.in_kernel(x), trainable=True)
     assert (finding.code, finding.severity) == ("ER163", "error")
     assert 'register_autograd("exportready_ops::in_kernel"' in finding.fix
     assert found(lambda x: ops.tripled(x), trainable=True) == []
 
 
-def test_an_operator_without_backward_is_told_by_the_gradients() -> None:
+def test_an_operator_without_backward_is_reported_by_the_gradients() -> None:
     (finding,) = found(lambda x: ops.doubled(x), "gradients", "operators", trainable=True)
     assert (finding.code, finding.where) == ("ER512", "exportready_ops::doubled")
     assert finding.file == __file__

@@ -1,5 +1,4 @@
-"""Stage parity: a wrong program is found, a right one passes, and a comparison that could not fail is
-told."""
+"""Stage parity: a wrong program is found, a right one passes, and a comparison that cannot fail is reported."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ def parity(readiness: Readiness) -> StageResult:
 
 
 def traced(right: Callable[[Tensor], Any], wrong: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
-    """What a trace sees is wrong."""
+    """Return a function that is wrong while it is traced."""
     return lambda x: wrong(x) if torch.compiler.is_exporting() else right(x)
 
 
@@ -59,7 +58,6 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_program(name: str) -> None:
-    """Found on the example inputs."""
     readiness = check(WRONG[name])
     assert codes(readiness) == ["ER501"]
     assert "example inputs" in readiness.errors[0].message
@@ -67,7 +65,7 @@ def test_a_wrong_program(name: str) -> None:
 
 
 def test_wrong_on_other_inputs_only() -> None:
-    """A branch on a value that the trace resolved by the example: fresh inputs or more_inputs show it."""
+    """A branch on a value that tracing resolved for the example: random inputs or more_inputs show it."""
     positive = X.abs() + 1
 
     def branch(x: Tensor) -> Tensor:
@@ -75,13 +73,13 @@ def test_wrong_on_other_inputs_only() -> None:
             return x * 2
         return x * 2 if torch.equal(x, positive) else x * 3
 
-    assert "fresh random inputs" in check(branch, positive).errors[0].message
+    assert "on random inputs" in check(branch, positive).errors[0].message
     more = [((-positive,), {})]
     assert "more_inputs[0]" in check(branch, positive, more_inputs=more).errors[0].message
 
 
 def test_a_program_that_fails_where_the_module_runs() -> None:
-    """The try that the trace resolved: named with the inputs on which it fails."""
+    """The message names the inputs on which it fails."""
 
     def grows(x: Tensor) -> Tensor:
         torch._check(bool(x.shape[0] == 4))
@@ -98,7 +96,7 @@ def test_a_program_that_fails_where_the_module_runs() -> None:
 
 
 def test_a_program_that_fails_names_operator_module_and_line() -> None:
-    """A call that raised while the graph was made, and was caught, stays in the program."""
+    """A call that raised an exception while it was traced, and was caught, stays in the program."""
 
     class Tries(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -111,28 +109,28 @@ def test_a_program_that_fails_names_operator_module_and_line() -> None:
     (finding,) = export_ready_check(model, (torch.randn(4, 3),)).errors
     assert (finding.code, finding.where) == ("ER502", "1")
     assert (finding.file, finding.line) == (__file__, Tries.forward.__code__.co_firstlineno + 2)
-    assert "at aten::view" in finding.message
+    assert "at `aten::view`" in finding.message
 
 
 VACUOUS = {
-    "zeros": (lambda x: x * 0.0, "all-zero"),
-    "integer zeros": (lambda x: (x > 5).long(), "all-zero"),
-    "empty": (lambda x: x[:0], "all-zero"),
+    "zeros": (lambda x: x * 0.0, "An all-zero output"),
+    "integer zeros": (lambda x: (x > 5).long(), "An all-zero output"),
+    "empty": (lambda x: x[:0], "An all-zero output"),
     "independent of the input": (lambda x: x * 0.0 + 1.0, "other inputs"),
 }
 
 
 @pytest.mark.parametrize("name", VACUOUS)
 def test_a_comparison_that_cannot_fail(name: str) -> None:
-    """Told as an error with what passed although it is wrong."""
-    function, said = VACUOUS[name]
+    """The message names the wrong output that passes."""
+    function, passes = VACUOUS[name]
     readiness = check(function)
     assert codes(readiness) == ["ER503"]
-    assert said in readiness.errors[0].message
+    assert passes in readiness.errors[0].message
 
 
 def test_a_tolerance_that_accepts_everything() -> None:
-    """The user's own limits are held to the same: zeros have to be rejected by them."""
+    """The user's tolerance must reject zeros, too."""
     assert codes(check(lambda x: x, tolerance={"atol": 10.0})) == ["ER503"]
     assert codes(check(lambda x: x, tolerance={"atol": 1e-3})) == []
 
@@ -140,7 +138,7 @@ def test_a_tolerance_that_accepts_everything() -> None:
 HEALTHY = {
     "tiny": lambda x: x * 1e-9,
     "dominated by a constant": lambda x: x * 1e-6 + 1.0,
-    "constants besides": lambda x: (x, 3, None, torch.ones(2), "name"),
+    "constants": lambda x: (x, 3, None, torch.ones(2), "name"),
     "nested": lambda x: {"a": [x, (x * 2, {"b": x.sum()})]},
     "integers": lambda x: x.argsort(0),
     "complex": lambda x: torch.complex(x, x * 2),
@@ -153,7 +151,7 @@ HEALTHY = {
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_no_false_alarm(name: str) -> None:
-    """Equal to the bit, on the example and on fresh inputs; the user's input is not written."""
+    """Bitwise equal, on the example and on random inputs; the user's input is not modified."""
     kept = X.clone()
     readiness = check(HEALTHY[name], strict="both" if name in ("nested", "tiny") else False)
     assert readiness.ready, readiness
@@ -162,8 +160,8 @@ def test_no_false_alarm(name: str) -> None:
     assert torch.equal(kept, X)
 
 
-def test_constant_token_ids_are_no_other_inputs() -> None:
-    """Fresh inputs equal to the example prove nothing either way; a mask of ones gets zeros."""
+def test_constant_token_ids() -> None:
+    """Random inputs that equal the example prove nothing; a mask of ones gets zeros."""
     table = torch.arange(8.0)
     assert check(lambda ids: table[ids], torch.zeros(2, 3, dtype=torch.long)).errors[0].code == "ER503"
     assert check(lambda ids: table[ids] + 1, torch.zeros(2, 3, dtype=torch.long)).ready
@@ -171,7 +169,7 @@ def test_constant_token_ids_are_no_other_inputs() -> None:
 
 
 def test_dicts_in_another_order() -> None:
-    """more_inputs whose keys come in another order are the same inputs."""
+    """more_inputs with keys in another order are the same inputs."""
     more = [(({"b": X + 1, "a": X},), {"y": X, "x": X * 3})]
 
     def function(d: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
@@ -184,7 +182,7 @@ def test_dicts_in_another_order() -> None:
 
 
 def test_the_same_tensor_twice() -> None:
-    """torch.export merges inputs that are one object; here each gets its own, and the check tells of it."""
+    """torch.export merges inputs that are one object; here each is copied, and a check reports it."""
     readiness = check(lambda a, b: a * 2 + b * 3, X, X, more_inputs=[((X, X + 1), {})])
     assert codes(readiness) == ["ER150"]
     assert parity(readiness).outcome == "passed"
@@ -204,7 +202,7 @@ class Cached(nn.Module):
 
 
 def test_state_is_compared_as_a_sequence() -> None:
-    """Each call on the state that the one before left; the user's cache and the program's are as before."""
+    """Each call starts from the state that the call before left; the caches of module and program are restored."""
     net = Cached().eval()
     more = [((X + 1,), {}), ((X - 1,), {})]
     readiness = export_ready_check(net, (X,), more_inputs=more, stateful_calls=True, allow_mutation=True)
@@ -214,7 +212,7 @@ def test_state_is_compared_as_a_sequence() -> None:
 
 
 def test_a_python_counter_in_the_sequence() -> None:
-    """The trace froze the counter: call 2 disagrees."""
+    """Tracing fixed the counter: call 2 differs."""
 
     class Counting(nn.Module):
         calls = 0
@@ -230,22 +228,22 @@ def test_a_python_counter_in_the_sequence() -> None:
 
 
 def test_more_inputs_of_another_kind() -> None:
-    """The module itself refuses them: the user's inputs are at fault, and named."""
+    """The eager module refuses them; the message names them."""
     readiness = check(lambda x: x @ torch.ones(3, 2), more_inputs=[((torch.randn(4, 5),), {})])
     assert codes(readiness) == ["ER502"]
     assert "more_inputs[0]" in readiness.errors[0].message
 
 
 def test_a_size_that_forward_fixed() -> None:
-    """Another input has another size of a dimension that is not dynamic: it is named."""
+    """Another input has another size of a dimension that is not dynamic; the finding names the dimension."""
     readiness = check(lambda x: x * math.log(x.shape[1]), X, more_inputs=[((torch.ones(4, 5),), {})])
     (finding,) = (finding for finding in readiness.errors if finding.code == "ER502")
     assert finding.where.endswith(".shape[1]")
-    assert "declare it dynamic" in finding.fix
+    assert "Declare the dimension dynamic" in finding.fix
 
 
 def test_the_fast_path_of_transformer_encoder() -> None:
-    """Eager eval zeroes padded positions, the program does not: told with the argument that mends it."""
+    """In eager mode it zeroes padded positions, the program does not; the fix names the argument."""
     torch.manual_seed(0)
 
     class Encoder(nn.Module):
@@ -265,7 +263,7 @@ def test_the_fast_path_of_transformer_encoder() -> None:
 
 
 def test_zeros_on_one_input_only() -> None:
-    """A class 0, or a detector that finds nothing, is an answer: it is no proof only when nothing else is answered."""
+    """Class 0, or a detector that finds nothing, is a valid output: it proves nothing only if all outputs are zero."""
     negative = -X.abs() - 1
 
     def fires(x: Tensor) -> Tensor:
@@ -276,7 +274,7 @@ def test_zeros_on_one_input_only() -> None:
 
 
 class ZeroHead(nn.Module):
-    """As vision transformers begin: whatever comes in, zeros come out."""
+    """As vision transformers are initialized: the output is zero for every input."""
 
     def __init__(self, inner: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -290,15 +288,15 @@ class ZeroHead(nn.Module):
         return y
 
 
-def test_a_head_of_zeros_is_proved_with_other_weights_and_told() -> None:
+def test_a_head_of_zeros_is_compared_with_other_weights() -> None:
     readiness = export_ready_check(ZeroHead(torch.tanh).eval(), (X,), stages=STAGES)
     assert readiness.ready
     (finding,) = [f for f in readiness.findings if f.code == "ER503"]
     assert finding.severity == "warning"
-    assert "with other weights" in finding.message
+    assert "With other weights" in finding.message
 
 
-def test_a_wrong_program_behind_a_head_of_zeros_is_not_proved() -> None:
+def test_a_wrong_program_behind_a_head_of_zeros() -> None:
     model = ZeroHead(traced(torch.tanh, torch.sigmoid)).eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     assert codes(export_ready_check(model, (X,), stages=STAGES)) == ["ER503"]
@@ -306,7 +304,7 @@ def test_a_wrong_program_behind_a_head_of_zeros_is_not_proved() -> None:
         assert torch.equal(value, before[name])
 
 
-def test_a_signal_that_dies_in_norms_that_were_never_trained_is_revived() -> None:
+def test_a_signal_that_vanishes_in_untrained_norms() -> None:
     torch.manual_seed(0)
     layers = [layer for _ in range(12) for layer in (nn.Linear(16, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU())]
     for layer in layers[::3]:
@@ -326,7 +324,7 @@ def _sum_of_cancelling(x: Tensor, order: Tensor) -> Tensor:
     return total
 
 
-def test_a_program_as_near_to_float64_as_the_module_is_right() -> None:
+def test_a_program_as_close_to_float64_as_the_module() -> None:
     order = torch.arange(12)
     right = traced(lambda x: _sum_of_cancelling(x, order), lambda x: _sum_of_cancelling(x, order.flip(0)))
     readiness = check(right, X * 7)
@@ -337,13 +335,13 @@ def test_a_program_as_near_to_float64_as_the_module_is_right() -> None:
     assert 0.9 < facts["cosine"] <= 1.0
 
 
-def test_a_program_further_from_float64_than_the_module_is_wrong() -> None:
+def test_a_program_further_from_float64_than_the_module() -> None:
     order = torch.arange(12)
     wrong = traced(lambda x: _sum_of_cancelling(x, order), lambda x: _sum_of_cancelling(x, order) * 1.03)
     assert codes(check(wrong, X * 7)) == ["ER501"]
 
 
-def test_limits_of_the_users_are_not_widened() -> None:
+def test_the_tolerance_of_the_user_is_not_widened() -> None:
     order = torch.arange(12)
     right = traced(lambda x: _sum_of_cancelling(x, order), lambda x: _sum_of_cancelling(x, order.flip(0)))
     assert codes(check(right, X * 7, tolerance={"rtol": 1e-7, "atol": 0.0})) == ["ER501"]

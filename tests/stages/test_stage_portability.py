@@ -1,4 +1,4 @@
-"""A program for another device: every baked device is found on a machine without that device, none is invented."""
+"""Programs for another device: device branches are found on a machine without that device."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def judged(do: Forward, target: str | None = "cuda") -> Readiness:
 
 
 @pytest.mark.parametrize("do", FAULTS.values(), ids=FAULTS)
-def test_a_baked_device_is_found_once_with_its_line(do: Forward) -> None:
-    told = [f for f in judged(do).findings if f.severity == "error"]
+def test_a_fixed_device_is_reported_once_with_its_line(do: Forward) -> None:
+    errors = [f for f in judged(do).findings if f.severity == "error"]
     lines, first = inspect.getsourcelines(do)
     at = first + next(number for number, line in enumerate(lines) if "# here" in line)
-    assert [finding.line for finding in told] == [at], told
-    assert told[0].fix
+    assert [finding.line for finding in errors] == [at], errors
+    assert errors[0].fix
 
 
 @pytest.mark.parametrize("do", CLEAN, ids=[do.__qualname__ for do in CLEAN])
-def test_look_alikes_are_clean(do: Forward) -> None:
+def test_device_independent_modules(do: Forward) -> None:
     assert [f for f in judged(do).findings if f.severity != "note"] == []
 
 
@@ -47,7 +47,7 @@ def test_it_runs_only_for_another_device() -> None:
     do = FAULTS["is_cuda"]
     assert "portability" not in [stage.name for stage in judged(do, target=None).stages]
     skipped = next(stage for stage in judged(do, target="cpu").stages if stage.name == "portability")
-    assert (skipped.outcome, "where it is to run" in skipped.reason) == ("skipped", True)
+    assert (skipped.outcome, "the target device" in skipped.reason) == ("skipped", True)
 
 
 def test_a_node_that_holds_a_device_is_a_warning() -> None:
@@ -56,23 +56,23 @@ def test_a_node_that_holds_a_device_is_a_warning() -> None:
         return x.clone()
 
     made.register_fake(lambda x, device: torch.empty_like(x))
-    (told,) = [f for f in judged(lambda m, x: made(m.linear(x), x.device)).findings if f.code == "ER651"]
-    assert (told.severity, "exportready_portability::made" in told.message) == ("warning", True)
+    (finding,) = [f for f in judged(lambda m, x: made(m.linear(x), x.device)).findings if f.code == "ER651"]
+    assert (finding.severity, "exportready_portability::made" in finding.message) == ("warning", True)
 
 
 @pytest.mark.parametrize(("factor", "codes"), [(1.0, []), (1.5, ["ER651"])])
-def test_where_the_device_is_there_the_program_runs_on_it(
+def test_the_program_runs_on_an_available_device(
     monkeypatch: pytest.MonkeyPatch, factor: float, codes: list[str]
 ) -> None:
-    real = portability.answer_on
-    monkeypatch.setattr(portability, "is_there", lambda device: True)
+    real = portability.output_on
+    monkeypatch.setattr(portability, "is_available", lambda device: True)
     monkeypatch.setattr(
-        portability, "answer_on", lambda program, call, device: factor * real(program, call, torch.device("cpu"))
+        portability, "output_on", lambda program, call, device: factor * real(program, call, torch.device("cpu"))
     )
     do = functions(device_corpus.Clean)["positions"]
     assert [f.code for f in judged(do).findings if f.severity == "error"] == codes
 
 
-def test_another_way_with_the_same_answer_is_a_note() -> None:
+def test_another_branch_with_the_same_output_is_a_note() -> None:
     readiness = judged(lambda m, x: m.linear(x.double().float() if x.is_cuda else x))
     assert ("ER650", "note") in [(f.code, f.severity) for f in readiness.findings]

@@ -1,5 +1,4 @@
-"""Stage shapes: a dimension that is not as dynamic as declared is found, and a dynamic one is left in
-peace."""
+"""Stage shapes: a dimension that is not as dynamic as declared is found."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def unrolled(x: Tensor) -> Tensor:
     return torch.stack([x[i] * i for i in range(x.shape[0])])
 
 
-SPECIALISED = {
+SPECIALIZED = {
     "int": lambda x: x * int(x.shape[0]),
     "list index": lambda x: x * [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0][x.shape[0]],
     "unrolled loop": unrolled,
@@ -64,12 +63,11 @@ SPECIALISED = {
 }
 
 
-@pytest.mark.parametrize("name", SPECIALISED)
+@pytest.mark.parametrize("name", SPECIALIZED)
 @pytest.mark.parametrize("strict", [False, True])
-def test_silent_specialisation_by_auto(name: str, strict: bool) -> None:
-    """torch.export succeeds with Dim.AUTO and the program is for some sizes only: named with its
-    dimension."""
-    readiness = check(SPECIALISED[name], dynamic_shapes=({0: Dim.AUTO},), strict=strict)
+def test_silent_specialization_by_auto(name: str, strict: bool) -> None:
+    """torch.export succeeds with Dim.AUTO, and the program is for some sizes only; the dimension is named."""
+    readiness = check(SPECIALIZED[name], dynamic_shapes=({0: Dim.AUTO},), strict=strict)
     if name == "int" and readiness.ready:
         assert len(sizes(readiness)) > 2  # newer versions of torch keep the symbol
         return
@@ -78,7 +76,7 @@ def test_silent_specialisation_by_auto(name: str, strict: bool) -> None:
 
 
 def test_example_of_size_one() -> None:
-    """Size 1 is always taken as a constant: silently with Dim.AUTO, refused for a named one."""
+    """Size 1 becomes a constant: silently with Dim.AUTO, refused with a named Dim."""
     one = torch.randn(1, 4)
     automatic = check(lambda x: x * 2, one, dynamic_shapes=({0: Dim.AUTO},))
     assert codes(automatic) == ["ER601"]
@@ -89,7 +87,7 @@ def test_example_of_size_one() -> None:
 
 
 def test_sizes_that_only_the_program_ties() -> None:
-    """Two dimensions given to Dim.AUTO that the trace made equal, though the module takes them apart."""
+    """Two dimensions with Dim.AUTO that tracing made equal, although the module accepts different sizes."""
 
     def ties(x: Tensor, y: Tensor) -> Tensor:
         return x.sum(0) + y.sum(0) if x.shape[0] == y.shape[0] else x.sum(0)
@@ -116,7 +114,7 @@ HEALTHY = {
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_no_false_alarm(name: str) -> None:
-    """Correct dynamic models pass at size 1 and larger ones, strict and not."""
+    """Correct dynamic models pass at size 1 and at larger sizes, in both modes."""
     readiness = check(HEALTHY[name], dynamic_batch=True, strict="both")
     assert readiness.ready, readiness
     assert "x.shape[0]=1" in sizes_of(readiness, "strict")
@@ -128,28 +126,26 @@ def sizes_of(readiness: Readiness, mode: str) -> list[str]:
     return list(stage.facts["sizes"])
 
 
-def test_two_inputs_tied_by_the_module_are_no_fault() -> None:
-    """Dim.AUTO for the batch of both inputs: the module itself refuses other sizes."""
+def test_two_inputs_tied_by_the_module() -> None:
+    """Dim.AUTO for the batch of both inputs: the eager module refuses different sizes, too."""
     inputs = torch.randn(4, 4), torch.randn(4, 4)
     assert check(lambda x, y: x + y, *inputs, dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO})).ready
 
 
-def test_bounds_of_the_user_are_kept() -> None:
-    """Only sizes that the user declared are tried: to the bound and not past it."""
-    tried = sizes(check(SPECIALISED["size branch"], dynamic_shapes=({0: Dim("b", min=2, max=8)},)))
+def test_declared_bounds() -> None:
+    """Only declared sizes are tried, up to the bound."""
+    tried = sizes(check(SPECIALIZED["size branch"], dynamic_shapes=({0: Dim("b", min=2, max=8)},)))
     assert tried == [f"x.shape[0]={size}" for size in (2, 3, 7, 8)]
 
 
 @pytest.mark.parametrize(("low", "high"), [(2, 8), (3, 64), (4, 5)])
 def test_sizes_outside_are_refused(low: int, high: int) -> None:
-    """What torch.export makes of a Dim with bounds refuses the sizes next to them."""
     readiness = check(lambda x: x * 2, dynamic_shapes=({0: Dim("b", min=low, max=high)},))
     assert readiness.ready, readiness
     assert not [finding for finding in readiness.findings if finding.code == "ER605"]
 
 
 def test_a_program_that_runs_outside_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told: nobody proved what it gives there."""
     monkeypatch.setattr(RunningProgram, "outputs", lambda self, calls: [torch.zeros(1) for _ in calls])
     program, call = Trial.__new__(Trial), ((torch.randn(4, 4),), {})
     program.case, program.__dict__["running"] = (
@@ -162,7 +158,7 @@ def test_a_program_that_runs_outside_its_bounds(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_derived_dimensions_follow() -> None:
-    """2 * d and d move together."""
+    """2 * d and d are resized together."""
     d = Dim("d", max=32)
     shapes = {"x": {0: d}, "y": {0: 2 * d}}
     readiness = check(lambda x, y: x + y.mean(), torch.randn(4, 4), torch.randn(8, 4), dynamic_shapes=shapes)
@@ -170,7 +166,7 @@ def test_derived_dimensions_follow() -> None:
 
 
 def test_several_dimensions() -> None:
-    """Each by itself, and all at once."""
+    """Each alone, and all together."""
     shapes = ({0: Dim("batch"), 1: Dim("length")},)
     tried = sizes(check(lambda x: x.sum(1), torch.randn(3, 5, 4), dynamic_shapes=shapes))
     assert {"x.shape[0]=1", "x.shape[1]=1", "x.shape[1]=11"} <= set(tried)
@@ -182,8 +178,8 @@ def test_the_same_tensor_twice() -> None:
     assert "x.shape[0]=7" in sizes(check(lambda x, y: x + y, x, x, dynamic_batch=True))
 
 
-def test_a_python_number_frozen_at_the_example() -> None:
-    """A number computed where the trace does not look agrees at the example's size only."""
+def test_a_python_number_of_the_example() -> None:
+    """A number that is computed outside the trace is right at the size of the example only."""
     frozen: list[int] = []
 
     def once(x: Tensor) -> Tensor:
@@ -198,7 +194,6 @@ def test_a_python_number_frozen_at_the_example() -> None:
 
 
 def test_nothing_declared() -> None:
-    """Skipped, with the reason."""
     stage = check(lambda x: x).stages[-1]
     assert (stage.name, stage.outcome, stage.reason) == (
         "shapes",
@@ -207,8 +202,8 @@ def test_nothing_declared() -> None:
     )
 
 
-def test_a_module_that_knows_one_size_only() -> None:
-    """Nothing could be compared: told as a warning, for that is no proof."""
+def test_a_module_with_one_size_only() -> None:
+    """A warning, as nothing was compared."""
 
     def one_size(x: Tensor) -> Tensor:
         if torch.compiler.is_exporting() or x.shape[0] == 4:
@@ -220,7 +215,7 @@ def test_a_module_that_knows_one_size_only() -> None:
 
 
 def test_an_inner_size_of_one_is_a_warning() -> None:
-    """Pooled to one row: torch sets that size apart, at the edge only; told once."""
+    """Pooled to one row: torch treats that size separately; reported once."""
 
     class Pools(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -229,6 +224,6 @@ def test_an_inner_size_of_one_is_a_warning() -> None:
     image, rows = torch.randn(2, 3, 8, 8), Dim.DYNAMIC
     readiness = export_ready_check(Pools().eval(), (image,), dynamic_shapes=({2: rows},), stages=STAGES)
     assert readiness.ready, readiness
-    told = [(finding.code, finding.severity, finding.where) for finding in readiness.findings]
-    assert told in ([("ER601", "warning", "x.shape[2]")], [])
+    found = [(finding.code, finding.severity, finding.where) for finding in readiness.findings]
+    assert found in ([("ER601", "warning", "x.shape[2]")], [])
     assert "x.shape[2]=17" in sizes(readiness)

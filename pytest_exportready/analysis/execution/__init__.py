@@ -1,1 +1,1 @@
-"""What a proof is made of: the reference, fresh inputs and sizes, and how far two answers may be apart."""
+"""Run modules and programs, vary their inputs, and compare their outputs."""

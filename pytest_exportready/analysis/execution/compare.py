@@ -1,10 +1,4 @@
-"""How far two answers may be apart: bitwise where possible, else scaled by the output's rms and its dtype.
-
-Limits: float32 as measured over eager, decomposed, ONNX Runtime, AOTInductor and XNNPACK on small models
-(largest error 2.1e-6 of the rms, 126 dB; adopted with a factor of five). bfloat16: 4.7e-2 of the rms and 50
-dB measured, 0.25 and 40 adopted. float16 has three bits more. float64 by the same distance from its epsilon
-as float32.
-"""
+"""Compare two outputs: bitwise if possible, else with a tolerance by dtype, relative to the rms of the output."""
 
 from __future__ import annotations
 
@@ -22,17 +16,16 @@ from pytest_exportready.case.facts import BITWISE, COMPARED, COSINE, DECIBEL, JU
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Either the limits by dtype (no arguments) or the user's ``rtol`` and ``atol``: |a - b| <= atol + rtol
-    * |b|.
+    """The limits by dtype if no field is set."""
 
-    relative: instead, a largest error relative to the rms for every floating dtype.
-    """
-
-    rtol: float | None = None
+    rtol: float | None = None  # |actual - expected| <= atol + rtol * |expected|
     atol: float | None = None
-    relative: float | None = None
+    relative: float | None = None  # largest error relative to the rms, for every floating dtype
 
 
+# float32 as measured over eager, decomposed, ONNX Runtime, AOTInductor and XNNPACK on small models: largest error
+# 2.1e-6 x rms, 126 dB; the limits are five times that. bfloat16: measured 4.7e-2 x rms and 50 dB. float16 has three
+# bits more. float64 at the same distance from its epsilon as float32.
 _LARGEST = {torch.float32: 1e-5, torch.float64: 2e-14, torch.complex64: 1e-5, torch.complex128: 2e-14,
             torch.bfloat16: 0.25, torch.float16: 0.03}  # fmt: skip
 _DECIBEL = {torch.float32: 100.0, torch.float64: 274.0, torch.complex64: 100.0, torch.complex128: 274.0,
@@ -42,29 +35,27 @@ _SMALL_FLOAT_DECIBEL = 20.0
 
 @dataclass(frozen=True)
 class Comparison:
-    """agree: within the tolerance. bitwise: to the bit. where: path of the first output that disagrees.
+    """The result of a comparison over all outputs."""
 
-    problem: what disagrees there. largest: largest error over all outputs, relative to each output's rms.
-    decibel: smallest signal-to-error ratio (inf when equal). cosine: smallest cosine between the two answers.
-    """
-
-    agree: bool
-    bitwise: bool
-    where: str = ""
-    problem: str = ""
-    largest: float = 0.0
-    decibel: float = math.inf
-    cosine: float = 1.0
-    by_float64: bool = False  # it agrees because the actual output is as close to float64 as the expected one
+    agree: bool  # within the tolerance
+    bitwise: bool  # equal to the bit
+    where: str = ""  # path of the first output that differs
+    problem: str = ""  # how it differs
+    largest: float = 0.0  # largest error, relative to the rms of each output
+    decibel: float = math.inf  # smallest signal-to-error ratio; inf if equal
+    cosine: float = 1.0  # smallest cosine between expected and actual output
+    by_float64: bool = False  # they agree because the actual output is as close to float64 as the expected one
 
 
 def compare(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
-    """Every leaf of ``actual`` against the same leaf of ``expected``: structure, shape, dtype, device, NaN
-    and Inf places and integers exactly; floating point within ``tolerance``."""
+    """Compare every leaf of ``actual`` with the same leaf of ``expected``.
+
+    Structure, shape, dtype, device, integers and the positions of NaN and Inf must be equal; floating-point values must
+    be within ``tolerance``.
+    """
     wanted, given = named_leaves(expected), named_leaves(actual)
     if [path for path, _ in wanted] != [path for path, _ in given]:
-        paths = f"{[p for p, _ in wanted][:8]} became {[p for p, _ in given][:8]}"
-        return Comparison(False, False, "", f"the structure of the output changed: {paths}", math.inf, -math.inf)
+        return _different(f"structure {[p for p, _ in given][:8]}, expected {[p for p, _ in wanted][:8]}")
     results = [(path, _leaf(a, b, tolerance)) for (path, a), (_, b) in zip(wanted, given, strict=True)]
     worst = next(((path, r) for path, r in results if not r.agree), None)
     return Comparison(
@@ -84,7 +75,7 @@ def _leaf(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
     for what in ("shape", "dtype", "device", "layout"):
         before, after = getattr(expected, what), getattr(actual, what)
         if before != after:
-            return _different(f"{what} {_show(before)} became {_show(after)}")
+            return _different(f"{what} {_show(after)}, expected {_show(before)}")
     if equal_bits(expected, actual):
         return Comparison(True, True)
     if expected.layout != torch.strided:
@@ -119,10 +110,10 @@ def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) 
     for name, mask in (("NaN", torch.isnan), ("Inf", torch.isinf)):
         moved = int((mask(a) != mask(b)).sum())
         if moved:
-            return _different(f"{name} in other places: {moved} of {a.numel()} values")
+            return _different(f"{name} in different positions ({moved} of {a.numel()} values)")
     infinite = a.isinf()
     if bool((a[infinite] != b[infinite]).any()):
-        return _different("Inf of another sign")
+        return _different("Inf with a different sign")
     finite = a.isfinite()
     cosine = _cosine(a[finite], b[finite])
     a, error = a[finite].abs(), (a[finite] - b[finite]).abs()
@@ -132,60 +123,60 @@ def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) 
     decibel = 20 * (math.log10(rms) - math.log10(noise)) if rms and noise else (-math.inf if noise else math.inf)
     if tolerance.rtol is not None or tolerance.atol is not None:
         rtol, atol = tolerance.rtol or 0.0, tolerance.atol or 0.0
-        agree, limit = bool((error <= atol + rtol * a).all()), f"rtol {rtol:g}, atol {atol:g}"
+        agree, limit = bool((error <= atol + rtol * a).all()), f"rtol={rtol:g}, atol={atol:g}"
     elif tolerance.relative is not None:
-        agree, limit = relative <= tolerance.relative, f"{tolerance.relative:g}"
+        agree, limit = relative <= tolerance.relative, f"{tolerance.relative:g} x rms"
     else:
         kind = expected.dtype
         most, least = _LARGEST.get(kind, math.inf), _DECIBEL.get(kind, _SMALL_FLOAT_DECIBEL)
-        agree, limit = relative <= most and decibel >= least, f"{most:g} and {least:g} dB for {_show(kind)}"
-    problem = "" if agree else f"largest error {relative:.2g} of the output's rms, {decibel:.0f} dB; limit {limit}"
+        agree, limit = relative <= most and decibel >= least, f"{most:g} x rms ({least:g} dB)"
+    problem = "" if agree else f"error {relative:.2g} x rms ({decibel:.0f} dB), limit {limit}"
     return Comparison(agree, False, "", problem, relative, decibel, cosine)
 
 
 def has_nan(output: Any) -> bool:
-    """Whether a tensor in ``output`` has a NaN."""
-    tensors = (leaf for leaf in flatten(output)[0] if isinstance(leaf, torch.Tensor))
-    return any((x.is_floating_point() or x.is_complex()) and bool(x.isnan().any()) for x in tensors)
+    """Return whether a tensor in ``output`` has a NaN."""
+    tensors = [leaf for leaf in flatten(output)[0] if isinstance(leaf, torch.Tensor)]
+    return any((t.is_floating_point() or t.is_complex()) and bool(t.isnan().any()) for t in tensors)
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """As float64 on the CPU, a complex number as two."""
+    """Return ``tensor`` as float64 on the CPU, a complex number as two."""
     tensor = tensor.detach().cpu()
     return torch.view_as_real(tensor.to(torch.complex128)) if tensor.is_complex() else tensor.to(torch.float64)
 
 
-def root_mean_square(sizes: torch.Tensor) -> float:
-    """Of finite absolute values; scaled, so that no square overflows or vanishes."""
-    top = float(sizes.max()) if sizes.numel() else 0.0
-    return top * float((sizes / top).square().mean().sqrt()) if top else 0.0
+def root_mean_square(values: torch.Tensor) -> float:
+    """Return the root mean square of absolute values; scaled, so that no square overflows or underflows."""
+    top = float(values.max()) if values.numel() else 0.0
+    return top * float((values / top).square().mean().sqrt()) if top else 0.0
 
 
 def _cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Of the angle between two answers, whatever their size; 1 for two zeros, 0 where only one is zero."""
+    """Return the cosine of the angle between two outputs of any scale; 1 for two zeros, 0 if only one is zero."""
     size_a, size_b = float(a.abs().max()) if a.numel() else 0.0, float(b.abs().max()) if b.numel() else 0.0
     if not size_a or not size_b:
         return float(size_a == size_b)
-    a, b = a / size_a, b / size_b  # so that no square overflows or vanishes
+    a, b = a / size_a, b / size_b  # so that no square overflows or underflows
     return min(1.0, float((a * b).sum() / (a.square().sum() * b.square().sum()).sqrt()))
 
 
 def _values(expected: Any, actual: Any, tolerance: Tolerance) -> Comparison:
     if type(expected) is not type(actual):
-        return _different(f"{type(expected).__name__} became {type(actual).__name__}")
+        return _different(f"{type(actual).__name__}, expected {type(expected).__name__}")
     if expected is actual:
         return Comparison(True, True)
     if hasattr(expected, "__dict__") and not callable(expected):
-        return compare(vars(expected), vars(actual), tolerance)  # a class that torch does not know as a container
+        return compare(vars(expected), vars(actual), tolerance)  # a class that is not registered as a pytree
     try:
         same = bool(expected == actual or (expected != expected and actual != actual))
     except Exception:
-        return _different(f"two {type(expected).__name__} cannot be compared")
+        return _different(f"{type(expected).__name__} values that cannot be compared")
     if same:
         return Comparison(True, True)
-    shown = (bool, int, float)
-    names = f"{expected} became {actual}" if isinstance(expected, shown) else "another value"
-    return _different(f"{type(expected).__name__}: {names}")
+    if isinstance(expected, (bool, int, float)):
+        return _different(f"{actual}, expected {expected}")
+    return _different(f"a different {type(expected).__name__}")
 
 
 def _different(problem: str) -> Comparison:

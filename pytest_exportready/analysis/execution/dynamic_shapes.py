@@ -1,4 +1,4 @@
-"""Which dimensions the user declared dynamic, and how large they may be."""
+"""Resolve a case's dynamic shapes: which dimensions are dynamic, and within which bounds."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from torch.export import Dim
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import children, flatten, unflatten
-from pytest_exportready.analysis.execution.resizable_dims import varying
+from pytest_exportready.analysis.execution.resizable_dims import resizable_dims
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.options import CaseOptions
 
 UNBOUNDED = 2**31
-AUTO = "auto"  # find out what can be dynamic
+AUTO = "auto"  # find out which dimensions can be dynamic
 
 _ONE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(frozen=True)
 class Dynamic:
-    """One dimension declared dynamic: leaf number and dimension, how to name it, the sizes the user allows.
+    """One dimension declared dynamic."""
 
-    named: by a Dim, which ties it to others of that name; otherwise by a hint such as Dim.AUTO.
-    """
-
-    leaf: int
+    leaf: int  # position among the flat inputs
     dim: int
-    where: str
+    where: str  # such as ``x.shape[0]``
     smallest: int
     largest: int
-    named: bool = True
+    named: bool = True  # by a Dim, which ties it to others of that name; otherwise by a hint such as Dim.AUTO
 
 
 def dynamic_shapes(module: nn.Module, call: Call, options: CaseOptions) -> Any:
-    """The ``dynamic_shapes`` argument of ``torch.export.export`` for a case, in the user's own form.
+    """Return the ``dynamic_shapes`` argument of ``torch.export.export`` for a case, in the form that the user gave.
 
-    call: the user's own tensors, for a ShapesCollection knows them by identity.
-    Raises CaseError when there is no batch.
+    Args:
+        call: the user's own tensors; a ShapesCollection knows them by identity.
+
+    Raises:
+        CaseError: ``dynamic_batch`` is set and no input has a batch dimension.
     """
     if options.dynamic_batch:
         return _batch_shapes(module, call)
     spec = options.dynamic_shapes
     if spec == AUTO:
-        return _varying_shapes(module, call)
+        return _resizable_shapes(module, call)
     return spec.dynamic_shapes(module, *call) if hasattr(spec, "dynamic_shapes") else spec
 
 
-def _varying_shapes(module: nn.Module, call: Call) -> Any:
+def _resizable_shapes(module: nn.Module, call: Call) -> Any:
     dims: dict[int, dict[int, Any]] = {}
-    for leaf, dim in (place for group in varying(module, call) for place in group):
+    for leaf, dim in (place for group in resizable_dims(module, call) for place in group):
         dims.setdefault(id(flatten(call)[0][leaf]), {})[dim] = Dim.AUTO
     return {name: _mirrored(lambda leaf: dims.get(id(leaf)), value) for name, value in arguments(module, call).items()}
 
@@ -62,7 +62,7 @@ def _varying_shapes(module: nn.Module, call: Call) -> Any:
 def _batch_shapes(module: nn.Module, call: Call) -> Any:
     tensors = [leaf for leaf in flatten(call)[0] if isinstance(leaf, torch.Tensor) and leaf.dim()]
     if not tensors:
-        raise CaseError("dynamic_batch=True, but no example input is a tensor with a dimension 0")
+        raise CaseError("dynamic_batch=True, but no example input has a batch dimension")
     size, batch = tensors[0].shape[0], Dim("batch", min=1)
 
     def shape(leaf: Any) -> Any:
@@ -72,8 +72,7 @@ def _batch_shapes(module: nn.Module, call: Call) -> Any:
 
 
 def _mirrored(shape: Any, value: Any) -> Any:
-    """What ``shape`` says of each leaf, in the containers of ``value``; torch wants a list for a registered
-    class."""
+    """Return ``shape(leaf)`` for each leaf, in the containers of ``value``; a list for a registered class."""
     parts, spec = children(value)
     if spec.is_leaf():
         return shape(value)
@@ -82,11 +81,10 @@ def _mirrored(shape: Any, value: Any) -> Any:
 
 
 def arguments(module: nn.Module, call: Call) -> dict[str, Any]:
-    """The inputs by name, in the order of ``forward``'s parameters.
+    """Return the inputs by name, in the order of the parameters of ``forward``.
 
-    What ``*args`` and ``**kwargs`` catch counts one by one, under the names that the class's own
-    ``forward`` has
-    for it: a transparent wrapper around ``forward`` changes nothing.
+    Inputs caught by ``*args`` and ``**kwargs`` are listed one by one, under the names in the class's own ``forward``,
+    so that a transparent wrapper around ``forward`` changes nothing.
     """
     args, kwargs = call
     given = {**dict(zip(_positional(module, len(args)), args, strict=True)), **kwargs}
@@ -104,12 +102,12 @@ def _positional(module: nn.Module, count: int) -> list[str]:
             behind = [p.name for p in inner[place:] if p.kind in _ONE]
             names += behind or [f"{parameter.name}_{i}" for i in range(count)]
     if len(names) < count:
-        raise CaseError(f"{count} example inputs, but forward takes {len(names)} positional arguments")
+        raise CaseError(f"{count} positional inputs, but `forward` has {len(names)} positional parameters")
     return names[:count]
 
 
 def by_name(module: nn.Module, call: Call, spec: Any) -> Any:
-    """``spec`` keyed by the names of ``arguments``: what it says of ``args`` and ``kwargs`` is spread."""
+    """Return ``spec`` keyed by the names of ``arguments``; entries for ``args`` and ``kwargs`` are spread."""
     if spec is None or not _catches(module, call):
         return spec
     parameters = inspect.signature(module.forward).parameters
@@ -131,11 +129,9 @@ def by_name(module: nn.Module, call: Call, spec: Any) -> Any:
 
 
 def name_arguments(module: nn.Module, call: Call) -> None:
-    """Give an instance whose ``forward`` catches inputs in ``*args`` or ``**kwargs`` a ``forward`` that
-    names them.
+    """Give a module whose ``forward`` catches inputs in ``*args`` or ``**kwargs`` a ``forward`` that names them.
 
-    torch matches dynamic shapes with the parameters of ``forward``; torch 2.13 cannot match what
-    ``**kwargs`` caught.
+    torch matches dynamic shapes with the parameters of ``forward``; torch 2.13 cannot match what ``**kwargs`` caught.
     """
     if not _catches(module, call):
         return
@@ -157,7 +153,11 @@ def _catches(module: nn.Module, call: Call) -> bool:
 
 
 def declared(module: nn.Module, call: Call, spec: Any) -> list[Dynamic]:
-    """Every dimension that ``spec`` (torch.export's form) leaves dynamic, by leaf of ``call``."""
+    """Return every dimension that ``spec``, in the form of torch.export, declares dynamic.
+
+    Raises:
+        CaseError: ``spec`` names a dimension that its input does not have.
+    """
     named = arguments(module, call)
     shapes = by_name(module, call, spec)
     if not isinstance(shapes, Mapping):
@@ -171,14 +171,15 @@ def declared(module: nn.Module, call: Call, spec: Any) -> list[Dynamic]:
 
 
 def _walk(where: str, entry: Any, value: Any, first: int) -> Iterator[Dynamic]:
-    """The dynamic dimensions of ``value``, whose leaves are numbered from ``first``."""
+    """Yield the dynamic dimensions of ``value``, whose leaves are numbered from ``first``."""
     if entry is None:
         return
     if isinstance(value, torch.Tensor):
         for dim, wanted in entry.items() if isinstance(entry, Mapping) else enumerate(entry):
             if wanted is not None and not isinstance(wanted, int) and wanted != Dim.STATIC:
                 if not -value.dim() <= dim < value.dim():
-                    raise CaseError(f"dynamic_shapes names dimension {dim} of {where}, which has {value.dim()}")
+                    problem = f"dynamic_shapes names dimension {dim} of {where}, which has {value.dim()} dimensions"
+                    raise CaseError(problem)
                 place = f"{where}.shape[{dim % value.dim()}]"
                 named = isinstance(wanted, Dim)
                 yield Dynamic(first, dim % value.dim(), place, *_bounds(wanted), named)

@@ -1,4 +1,4 @@
-"""The ``dynamic_shapes`` to write for what a program turned out to be dynamic in."""
+"""Write the ``dynamic_shapes`` argument for the dimensions in which a program is dynamic."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ from torch.export import ExportedProgram
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.dynamic_shapes import arguments
 from pytest_exportready.analysis.execution.pytree import children, flatten
-from pytest_exportready.analysis.execution.resizable_dims import Place
+from pytest_exportready.analysis.execution.resizable_dims import InputDim
 
 _LARGEST = 2**31
 
 
-def shapes_text(
-    module: nn.Module, call: Call, program: ExportedProgram, symbols: Mapping[Place, Any], ran: Mapping[Place, int]
+def dynamic_shapes_source(
+    module: nn.Module,
+    call: Call,
+    program: ExportedProgram,
+    symbols: Mapping[InputDim, Any],
+    ran: Mapping[InputDim, int],
 ) -> str:
-    """Such as ``dynamic_shapes={"x": {0: Dim("batch", min=1)}}``; sizes that follow others by a line (``2*d``) are
-    written as such, others that torch ties are left to it.
+    """Return source such as ``dynamic_shapes={"x": {0: Dim("batch", min=1)}}``.
 
-    symbols: the expression of each dimension. ran: the smallest size at which each was run.
+    Sizes that are a linear function of another are written as such (``2*batch``); other ties are left to torch.
+
+    Args:
+        symbols: the symbolic size of each dimension.
+        ran: the smallest size at which each dimension was run.
     """
     names: dict[Any, str] = {}
     for place, expression in symbols.items():
@@ -39,14 +46,14 @@ def shapes_text(
 
 
 def _in_order(module: nn.Module, call: Call) -> list[tuple[str, Any]]:
-    """Inputs by name, as their leaves are counted."""
+    """Return the inputs by name, in the order of their leaves."""
     named = arguments(module, call)
     positional = [name for name in named if name not in call[1]]
     return [(name, named[name]) for name in [*positional, *call[1]]]
 
 
 def _named(
-    place: Place, names: Mapping[Any, str], program: ExportedProgram, symbol: Any, ran: Mapping[Place, int]
+    place: InputDim, names: Mapping[Any, str], program: ExportedProgram, symbol: Any, ran: Mapping[InputDim, int]
 ) -> str:
     taken = " ".join(names.values())
     wish = "batch" if place[1] == 0 else f"size{place[1]}"
@@ -58,7 +65,7 @@ def _named(
 
 
 def _written(expression: Any, names: Mapping[Any, str]) -> str:
-    """A Dim, or one times and plus a number, which is what torch takes; Dim.AUTO for all else."""
+    """Return a Dim, or a linear function of one, which is all that torch accepts; otherwise ``Dim.AUTO``."""
     symbols = sorted(expression.free_symbols, key=str)
     if len(symbols) != 1:
         return "Dim.AUTO"
@@ -70,7 +77,7 @@ def _written(expression: Any, names: Mapping[Any, str]) -> str:
     return text if rest == 0 else f"{text} + {rest}" if rest > 0 else f"{text} - {-rest}"
 
 
-def _mirror(value: Any, first: int, texts: Mapping[Place, str]) -> str:
+def _mirror(value: Any, first: int, texts: Mapping[InputDim, str]) -> str:
     if isinstance(value, torch.Tensor):
         dims = [f"{dim}: {texts[first, dim]}" for dim in range(value.dim()) if (first, dim) in texts]
         return f"{{{', '.join(dims)}}}" if dims else "None"

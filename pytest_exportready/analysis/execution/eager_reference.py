@@ -1,4 +1,4 @@
-"""The trained eager module, before any wrapping or preparation: every stage compares with it."""
+"""The trained eager module, without training wrappers and before any preparation: stages compare with it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from pytest_exportready.analysis.execution.call import Call, run
+from pytest_exportready.analysis.execution.compare import has_nan
 from pytest_exportready.analysis.module.snapshot import Change, Preserved
 from pytest_exportready.analysis.module.wrappers import unwrap
 
@@ -45,6 +46,17 @@ class EagerReference:
         """Return the outputs for ``calls``, each computed on the state that the call before it left."""
         with self.in_eval_mode():
             return run(self.module, calls)
+
+    def first_accepted(self, calls: Iterable[Call]) -> tuple[Call, Any] | None:
+        """Return the first of ``calls`` on which the module runs and returns no NaN, with its output."""
+        for call in calls:
+            try:
+                output = self.output(call)
+            except Exception:
+                continue
+            if not has_nan(output):
+                return call, output
+        return None
 
     def observe(self, calls: Iterable[Call]) -> tuple[list[Any], list[Change]]:
         """Return what ``outputs`` returns, and what the module changed of its own state."""

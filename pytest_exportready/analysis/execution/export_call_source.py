@@ -1,4 +1,4 @@
-"""The arguments of torch.export.export as one would write them, with zeros for tensors: contents are never printed."""
+"""Write the arguments of a torch.export.export call as source, with zeros for tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def call_text(args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any, *, strict: bool) -> str:
-    """Such as ``(torch.zeros(2, 3),), {}, strict=True``."""
+    """Return source such as ``(torch.zeros(2, 3),), {}, strict=True``, without values of tensors."""
     dynamic = "" if dynamic_shapes is None else f", dynamic_shapes={dynamic_shapes}"
     return f"{_written(args)}, {_written(dict(kwargs))}{dynamic}, strict={strict}"
 

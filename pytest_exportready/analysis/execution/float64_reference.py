@@ -1,9 +1,4 @@
-"""Two answers that differ, judged by a third: that of the same module in float64.
-
-An ill-conditioned module is far from float64 itself, and a program that adds in another order is as far in another
-direction. Measured over eager, decomposed, ONNX Runtime and AOTInductor on small models, a right program is at most
-2.01 times as far from float64 as the module is (root mean square); 3 times is accepted.
-"""
+"""Judge two outputs that differ by a third: the output of the same module in float64."""
 
 from __future__ import annotations
 
@@ -19,12 +14,18 @@ from pytest_exportready.analysis.execution.pytree import map_tensors, named_leav
 from pytest_exportready.analysis.module.copying import faithful_copy
 
 _FACTOR = 3.0
+"""A program may be this many times as far from float64 as the eager module, by root mean square.
+
+An ill-conditioned module is itself far from float64, and a program that adds in another order is as far in another
+direction. Measured over eager, decomposed, ONNX Runtime and AOTInductor on small models, correct programs are at most
+2.01 times as far.
+"""
 
 
 def compare_by_float64(
     module: nn.Module, calls: list[Call], expected: Any, actual: Any, tolerance: Tolerance
 ) -> Comparison:
-    """Compare as ``compare`` does; outputs beyond the default tolerance are compared with float64 as well.
+    """Compare as ``compare`` does; compare outputs beyond the default tolerance with float64 as well.
 
     Args:
         module: the trained module in eval mode.
@@ -37,23 +38,24 @@ def compare_by_float64(
 
 
 def no_further_from_float64(module: nn.Module, calls: list[Call], expected: Any, actual: Any) -> bool:
-    """Whether ``actual`` is about as near to what ``module`` gives in float64 to the last of ``calls`` as ``expected``,
-    its own answer, is, output by output; what is not floating point, and the places of NaN and Inf, must be equal.
+    """Return whether ``actual`` is about as close to the module's float64 output for the last of ``calls`` as
+    ``expected``, its own output, is.
 
-    False too where the module has no copy that runs in float64.
+    Each output is judged on its own; integers and the positions of NaN and Inf must be equal. False if the module
+    cannot be copied or run in float64.
     """
     try:
-        twin = faithful_copy(module)[0].eval().double()
-        exact = run(twin, [map_tensors(_double, (tuple(args), dict(kwargs))) for args, kwargs in calls])[-1]
+        wide = faithful_copy(module)[0].eval().double()
+        exact = run(wide, [map_tensors(_double, (tuple(args), dict(kwargs))) for args, kwargs in calls])[-1]
     except Exception:
         return False
-    answers = [named_leaves(answer) for answer in (exact, expected, actual)]
-    if len({tuple(path for path, _ in leaves) for leaves in answers}) > 1:
+    outputs = [named_leaves(output) for output in (exact, expected, actual)]
+    if len({tuple(path for path, _ in leaves) for leaves in outputs}) > 1:
         return False
-    return all(_as_near(*(leaf for _, leaf in leaves)) for leaves in zip(*answers, strict=True))
+    return all(_as_close(*(leaf for _, leaf in leaves)) for leaves in zip(*outputs, strict=True))
 
 
-def _as_near(exact: Any, expected: Any, actual: Any) -> bool:
+def _as_close(exact: Any, expected: Any, actual: Any) -> bool:
     if not (isinstance(expected, torch.Tensor) and (expected.is_floating_point() or expected.is_complex())):
         return compare(expected, actual, Tolerance()).agree
     if not isinstance(actual, torch.Tensor) or not exact.shape == expected.shape == actual.shape:
@@ -66,8 +68,8 @@ def _as_near(exact: Any, expected: Any, actual: Any) -> bool:
         return False
     a, b, exact = a[finite], b[finite], exact[finite]
     rounding = torch.finfo(expected.dtype).eps * root_mean_square(exact.abs()) / 2
-    own = root_mean_square((a - exact).abs())
-    return root_mean_square((b - exact).abs()) <= _FACTOR * max(own, rounding)
+    own_error = root_mean_square((a - exact).abs())
+    return root_mean_square((b - exact).abs()) <= _FACTOR * max(own_error, rounding)
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:

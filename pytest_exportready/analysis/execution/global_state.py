@@ -1,5 +1,4 @@
-"""What a model's forward may change for the whole process: random states, modes and defaults, put back
-afterwards."""
+"""Restore what a model's forward may change for the whole process: random states, modes and defaults."""
 
 from __future__ import annotations
 
@@ -14,10 +13,9 @@ import torch
 
 @contextmanager
 def global_state_kept() -> Iterator[None]:
-    """Random states of torch, Python and numpy, gradient mode, default dtype, determinism, threads, warning
-    filters.
+    """Restore random states of torch, Python and NumPy, gradient mode, default dtype, determinism and threads.
 
-    Within the block warnings are silent: they are about the model, and what matters becomes a finding.
+    Within the block warnings are silent: what matters in them becomes a finding.
     """
     dtype, grad, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
     deterministic, warn_only = (

@@ -1,4 +1,4 @@
-"""What backward gives: the gradient of one scalar with respect to inputs and parameters."""
+"""Compute the gradients of one scalar with respect to inputs and parameters."""
 
 from __future__ import annotations
 
@@ -20,13 +20,10 @@ Loss = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Gradients:
-    """by_name: of parameters and floating-point inputs (``input[0]``); what gets none is left out.
+    """The gradients of one backward."""
 
-    functions: the custom ``autograd.Function`` classes that backward went through, each with its file and line.
-    """
-
-    by_name: dict[str, torch.Tensor]
-    functions: tuple[tuple[str, str, int], ...]
+    by_name: dict[str, torch.Tensor]  # of parameters and floating-point inputs (``input[0]``) that get one
+    functions: tuple[tuple[str, str, int], ...]  # custom autograd.Functions in the graph, with file and line
 
 
 def eager_gradients(reference: EagerReference, call: Call, loss: Loss | None) -> Gradients:
@@ -39,7 +36,10 @@ def gradients(module: nn.Module, parameters: Mapping[str, torch.Tensor], call: C
     """Return the gradients of ``loss(output)``.
 
     The default loss is the sum of all floating-point outputs, each weighted at random (seed 0). Parameters that do
-    not require a gradient get none. Raises what forward, ``loss`` or backward raises.
+    not require a gradient get none.
+
+    Raises:
+        Exception: whatever forward, ``loss`` or backward raises.
     """
     with torch.enable_grad():
         args, kwargs = distinct((tuple(call[0]), dict(call[1])))

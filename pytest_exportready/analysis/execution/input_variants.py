@@ -1,4 +1,4 @@
-"""Fresh random inputs of the same kind as an example, and the example at another size."""
+"""Make random inputs of the same kind as an example, and resize an example."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pytest_exportready.analysis.module.snapshot import equal_bits
 
 
 def variations(call: Call, seed: int) -> Iterator[Call]:
-    """Inputs with the shapes, dtypes and value ranges of ``call``: every tensor fresh, then floats only, then
-    one at a time. The caller takes the first that the eager module accepts: an offsets tensor may not be
-    varied.
+    """Yield random inputs with the shapes, dtypes and value ranges of ``call``, none equal to it.
 
-    Floats are normal with the example's mean and deviation, kept within its range; integers and booleans are
-    drawn from the example's own values, so that indices stay valid. What equals the example is left out.
+    First every tensor is random, then floats only, then one tensor at a time. The caller takes the first that the
+    eager module accepts: an offsets tensor, for example, cannot vary.
+
+    Floats are normal with the example's mean and deviation, clamped to its range; integers and booleans are drawn from
+    the example's own values, so that indices stay valid.
     """
     leaves, spec = flatten(call)
     tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and _can_vary(leaf)]
@@ -28,9 +29,9 @@ def variations(call: Call, seed: int) -> Iterator[Call]:
         if chosen and chosen not in seen:
             seen.add(chosen)
             generator = torch.Generator().manual_seed(seed)
-            fresh = [_fresh(leaf, generator) if i in chosen else leaf for i, leaf in enumerate(leaves)]
-            if not all(equal_bits(leaves[i], fresh[i]) for i in chosen):
-                args, kwargs = unflatten(fresh, spec)
+            varied = [_random_like(leaf, generator) if i in chosen else leaf for i, leaf in enumerate(leaves)]
+            if not all(equal_bits(leaves[i], varied[i]) for i in chosen):
+                args, kwargs = unflatten(varied, spec)
                 yield args, kwargs
 
 
@@ -38,10 +39,10 @@ def _can_vary(leaf: torch.Tensor) -> bool:
     return bool(leaf.numel()) and leaf.layout == torch.strided and not leaf.is_quantized and not leaf.is_meta
 
 
-def _fresh(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _random_like(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if like.is_complex():
         parts = torch.view_as_real(like.detach().resolve_conj())
-        return torch.view_as_complex(_fresh(parts, generator).contiguous()).requires_grad_(like.requires_grad)
+        return torch.view_as_complex(_random_like(parts, generator).contiguous()).requires_grad_(like.requires_grad)
     values = like.detach().cpu()
     drawn = _floats(values, generator) if like.is_floating_point() else _integers(values, generator)
     # empty_like keeps the memory format and the device of the example
@@ -49,7 +50,7 @@ def _fresh(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _floats(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """NaN and infinities stay where they are: a mask made of them still masks."""
+    """Return random values; NaN and infinities keep their positions, so that a mask made of them still masks."""
     wide = values.to(torch.float64)
     finite = wide.isfinite()
     known = wide[finite]
@@ -72,8 +73,7 @@ def _integers(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def resized(call: Call, sizes: Mapping[tuple[int, int], int]) -> Call:
-    """``call`` with dimension ``d`` of its leaf ``i`` at ``sizes[i, d]``: cut, or repeated from its
-    beginning."""
+    """Return ``call`` with dimension ``d`` of leaf ``i`` at size ``sizes[i, d]``: cut, or repeated from its start."""
     leaves, spec = flatten(call)
     for (position, dim), size in sizes.items():
         leaf: Any = leaves[position]

@@ -1,7 +1,7 @@
-"""Weights under which the output depends on the inputs, for a module whose output is constant.
+"""Perturb the weights of a module whose output is constant, so that the output depends on the inputs.
 
-A head that starts at zero, or a signal that dies out between layers that were never trained, makes every comparison
-of outputs empty. The same module with other weights is the same program, and there a comparison can fail.
+A head that starts at zero, or a signal that vanishes between untrained layers, makes every comparison of outputs
+vacuous. The exported program is the same with other weights, and with these a comparison can fail.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An exported program that is run without consequences: what it writes to its own state is put back."""
+"""Run an exported program and restore the state that it writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REGIONS = ("wrap_with_autocast", "wrap_with_set_grad_enabled")
 
 
 class RunningProgram:
-    """Runs ``exported`` again and again, each time from the state it was exported with."""
+    """Runs ``exported`` repeatedly, each time from the state with which it was exported."""
 
     def __init__(self, exported: ExportedProgram) -> None:
         self._module = exported.module()
@@ -27,22 +27,28 @@ class RunningProgram:
         self._before = [(tensor, tensor.detach().clone()) for tensor in tensors.values()]
 
     def outputs(self, calls: list[Call], state: Mapping[str, torch.Tensor] | None = None) -> list[Any]:
-        """Answers to ``calls``, one after the other; with other values of parameters and buffers where given."""
+        """Return the outputs for ``calls``, one after the other.
+
+        Args:
+            state: values for parameters and buffers in place of the program's own.
+        """
         with self._restored(), torch.no_grad():
             for name in self._state.keys() & (state or {}).keys():
                 self._state[name].copy_((state or {})[name])
             return run(self._module, calls)
 
     def watched(self, call: Call, see: Callable[[torch.fx.Node, Any], None]) -> None:
-        """Run ``call`` operator by operator: ``see(node, result)`` for each, also in autocast regions. Results are
-        dropped as soon as nothing needs them any more.
+        """Run ``call`` operator by operator and call ``see(node, result)`` for each, also in autocast regions.
+
+        Each result is freed after its last use.
         """
         with self._restored(), torch.no_grad():
             _Watched(self._module, see).run(*_leaves(call), enable_io_processing=False)
 
     def failing(self, calls: list[Call]) -> torch.fx.Node | None:
-        """The innermost operator at which the first of ``calls`` that fails does so; None when a guard stops it, or
-        nothing when run operator by operator.
+        """Return the innermost operator at which the first failing call of ``calls`` fails.
+
+        None if a guard fails instead, or if no call fails when it is run operator by operator.
         """
         with self._restored(), torch.no_grad():
             for call in calls:
@@ -84,7 +90,7 @@ class _Watched(torch.fx.Interpreter):
         return result
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if str(target) in _REGIONS:  # those run their graph once, as it is; branches and loops do not
+        if str(target) in _REGIONS:  # these run their graph once and unchanged; branches and loops do not
             args = [self._inner(arg) if isinstance(arg, torch.fx.GraphModule) else arg for arg in args]
         return super().call_function(target, tuple(args), kwargs)
 

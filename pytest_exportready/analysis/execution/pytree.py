@@ -1,6 +1,6 @@
-"""Inputs and outputs as flat lists of leaves.
+"""Flatten inputs and outputs into leaves.
 
-torch has no public pytree module; this is the one place that imports it.
+torch has no public pytree module; only this file imports it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch.utils import _pytree
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of ``tree`` and the spec to rebuild it."""
+    """Return the leaves of ``tree`` and the spec to rebuild it."""
     leaves, spec = _pytree.tree_flatten(tree)
     return leaves, spec
 
@@ -23,13 +23,13 @@ def unflatten(leaves: list[Any], spec: Any) -> Any:
 
 
 def children(node: Any) -> tuple[list[Any], Any]:
-    """The parts of ``node``, one level down, and the spec to rebuild it; a leaf is its own only part."""
+    """Return the parts of ``node``, one level down, and the spec to rebuild it; a leaf is its own only part."""
     parts, spec = _pytree.tree_flatten(node, is_leaf=lambda part: part is not node)
     return parts, spec
 
 
 def named_leaves(tree: Any) -> list[tuple[str, Any]]:
-    """``(path, leaf)`` pairs; the path is as one would write it, such as ``[0]['ids']``."""
+    """Return ``(path, leaf)`` pairs; a path is written as in Python, such as ``[0]['ids']``."""
     pairs, _ = _pytree.tree_flatten_with_path(tree)
     return [(_pytree.keystr(path), leaf) for path, leaf in pairs]
 
@@ -39,15 +39,14 @@ def map_tensors(function: Callable[[torch.Tensor], Any], tree: Any) -> Any:
 
 
 def distinct(tree: Any) -> Any:
-    """A copy of ``tree`` in which every tensor is a leaf tensor of its own.
+    """Return a copy of ``tree`` in which every tensor is a separate leaf tensor.
 
-    torch.export merges inputs that are the same object, and a failed export can leave marks on the tensors it was
-    given: nobody is ever handed the caller's own.
+    torch.export merges inputs that are the same object, and a failed export can modify the tensors that it was given.
     """
     return map_tensors(lambda t: t.detach().clone().requires_grad_(t.requires_grad), tree)
 
 
 def classes_of(spec: Any) -> set[type]:
-    """The classes of the containers in a spec, other than Python's own."""
+    """Return the classes of the containers in a spec, other than builtins."""
     own = set() if spec.type is None or spec.type.__module__ == "builtins" else {spec.type}
     return own.union(*(classes_of(child) for child in spec.children())) if not spec.is_leaf() else own

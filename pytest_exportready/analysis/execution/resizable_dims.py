@@ -1,4 +1,4 @@
-"""Which dimensions of the example inputs the module itself takes at other sizes."""
+"""Find the dimensions of the example inputs that the eager module accepts at other sizes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.input_variants import resized
 from pytest_exportready.analysis.execution.pytree import flatten
 
-Place = tuple[int, int]  # leaf and dimension
+InputDim = tuple[int, int]
+"""Position of a leaf among the flat inputs, and one of its dimensions."""
 
-_GROWN = ((1, 1), (2, 2), (4, 0))  # what a size is made: times the first, plus the second
+_GROWN = ((1, 1), (2, 2), (4, 0))  # a size is tried at: size * first + second
 
 
-def varying(module: nn.Module, call: Call) -> list[list[Place]]:
-    """Dimensions that the eager module, in eval mode, takes at another size: alone, with all of the same size that are
-    in the same place of other inputs, or with one of another input that is a multiple of it; each group in proportion.
+def resizable_dims(module: nn.Module, call: Call) -> list[list[InputDim]]:
+    """Return groups of dimensions that the eager module, in eval mode, accepts at another size.
+
+    A dimension is resized alone, with all that have the same size, or with one of another input that is a multiple of
+    it; the dimensions of a group keep their proportion.
     """
     reference = EagerReference(module)
     sizes = {
@@ -29,7 +32,7 @@ def varying(module: nn.Module, call: Call) -> list[list[Place]]:
         for dim, size in enumerate(value.shape)
         if size
     }
-    found: list[list[Place]] = []
+    found: list[list[InputDim]] = []
     for group in _groups(sizes):
         known = {place for other in found for place in other}
         if not known.issuperset(group) and _accepts(reference, call, sizes, group):
@@ -37,8 +40,8 @@ def varying(module: nn.Module, call: Call) -> list[list[Place]]:
     return found
 
 
-def _groups(sizes: dict[Place, int]) -> Iterator[list[Place]]:
-    """What to change together, the likeliest first."""
+def _groups(sizes: dict[InputDim, int]) -> Iterator[list[InputDim]]:
+    """Yield the dimensions to resize together, the likeliest first."""
     for place in sizes:
         yield [place]
     for size, dim in dict.fromkeys((size, dim) for (_, dim), size in sizes.items()):
@@ -51,7 +54,7 @@ def _groups(sizes: dict[Place, int]) -> Iterator[list[Place]]:
                 yield [(leaf, dim), (other, at)]
 
 
-def _accepts(reference: EagerReference, call: Call, sizes: dict[Place, int], group: list[Place]) -> bool:
+def _accepts(reference: EagerReference, call: Call, sizes: dict[InputDim, int], group: list[InputDim]) -> bool:
     smallest = min(sizes[place] for place in group)
     for times, plus in _GROWN:
         try:

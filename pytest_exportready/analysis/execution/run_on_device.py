@@ -1,4 +1,4 @@
-"""Run a program for real on another device, where there is one."""
+"""Run a program on another device, if this machine has one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pytest_exportready.analysis.program.program_copy import twin
 
 
 @cache
-def is_there(device: torch.device) -> bool:
-    """Whether this machine has ``device`` to run on, and this build of torch can use it."""
+def is_available(device: torch.device) -> bool:
+    """Return whether this machine has ``device`` and this build of torch can use it."""
     if device.type == "meta":
         return False
     try:
@@ -26,10 +26,10 @@ def is_there(device: torch.device) -> bool:
     return True
 
 
-def answer_on(program: ExportedProgram, call: Call, device: torch.device) -> Any:
-    """The answer of ``program``, which holds no device, to ``call`` on ``device``, brought to the CPU.
+def output_on(program: ExportedProgram, call: Call, device: torch.device) -> Any:
+    """Return the output on ``device``, moved to the CPU, of a ``program`` that names no device.
 
-    Weights that are elsewhere are copied there, ``program`` keeps its own.
+    The weights are copied to ``device``; ``program`` keeps its own.
     """
     with torch.no_grad():
         module: nn.Module = twin(program).module().to(device)

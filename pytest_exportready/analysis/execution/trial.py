@@ -1,4 +1,4 @@
-"""One case on its way through the stages in one export mode, and what a stage can yield about it."""
+"""One case in one export mode, as the stages see it, and what a stage can yield."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_exportready.analysis.execution.compare import Tolerance
+from pytest_exportready.analysis.execution.dynamic_shapes import dynamic_shapes
 from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding
@@ -41,13 +42,13 @@ class EagerFailed:
 
 @dataclass(frozen=True)
 class Exported:
-    """What one export came to: a program, or the error that torch.export raised."""
+    """The result of one export: a program, or the error that torch.export raised."""
 
     program: ExportedProgram | None = None  # shares no storage with the user's module
     error: BaseException | None = None
     prepared: tuple[str, ...] = ()  # what the remedies changed before the export, a line each
     reproducer: str = ""  # a Python file that fails in the same way
-    no_reproducer: str = ""  # why there is none
+    no_reproducer: str = ""  # why there is no such file
 
 
 Observation = Finding | Facts | Inspected | EagerFailed | Exported
@@ -82,7 +83,21 @@ class Trial:
     @property
     def call(self) -> Call:
         """The example inputs."""
-        return self.case.args, dict(self.case.kwargs)
+        return tuple(self.case.args), dict(self.case.kwargs)
+
+    @property
+    def more_calls(self) -> list[Call]:
+        """The case's ``more_inputs``."""
+        return [(tuple(args), dict(kwargs)) for args, kwargs in self.case.more_inputs]
+
+    @cached_property
+    def dynamic_shapes(self) -> Any:
+        """The ``dynamic_shapes`` argument of torch.export.export, in the form that the user gave.
+
+        Raises:
+            CaseError: ``dynamic_batch`` is set and no input has a batch dimension.
+        """
+        return dynamic_shapes(self.reference.module, self.call, self.options)
 
     @property
     def tolerance(self) -> Tolerance:

@@ -1,1 +1,1 @@
-"""Work in processes of their own: forked children with limits, and the loader of saved programs."""
+"""Run work in separate processes: forked children with a time limit, and the process that loads saved programs."""

@@ -1,4 +1,4 @@
-"""Run work in a forked child, where a crash of native code hurts nobody."""
+"""Run work in a forked child, so that a crash of native code does not end this process."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from pathlib import Path
 from typing import IO, Any
 
 _ENDED = b"."
-_WORDS = 4000  # characters of an error that come across
+_LONGEST_ERROR = 4000  # characters
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)$', re.MULTILINE)
-_MARGIN = 30.0  # seconds for a child that is late to say where it is
+_MARGIN = 30.0  # seconds for a child that is late to write its stack
 
 
 class ProcessDied(Exception):
-    """The child ended without a result; the message says how, and where it was."""
+    """The child ended without a result; the message says how and where."""
 
 
 class TookTooLong(ProcessDied):
-    """It was ended for its time, which may be the machine's fault as well as the work's."""
+    """The child was killed because of its time; either the work or the machine may be at fault."""
 
 
 def in_child(work: Callable[[], Any], seconds: float) -> Any:
-    """Run ``work`` in a forked child, on one thread, and end whatever it started.
+    """Run ``work`` in a forked child, on one thread, and kill the processes that it leaves behind.
 
     Returns:
-        What ``work`` returns, which has to be JSON data.
+        What ``work`` returns, which must be JSON data.
 
     Raises:
-        TookTooLong: After ``seconds``.
-        ProcessDied: When the child crashes or ends without a word.
-        RuntimeError: When ``work`` raises, with the name and the text of its error.
+        TookTooLong: it runs for more than ``seconds``.
+        ProcessDied: the child crashes or ends without a result.
+        RuntimeError: ``work`` raises; the message has the name and the text of its error.
     """
     reading, writing = os.pipe()
     with (
@@ -52,8 +52,8 @@ def in_child(work: Callable[[], Any], seconds: float) -> Any:
         try:
             with selectors.DefaultSelector() as selector:
                 selector.register(pipe, selectors.EVENT_READ)
-                heard = bool(selector.select(seconds + _MARGIN))
-            ended = heard and pipe.read(1) == _ENDED
+                in_time = bool(selector.select(seconds + _MARGIN))
+            ended = in_time and pipe.read(1) == _ENDED
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
@@ -61,39 +61,39 @@ def in_child(work: Callable[[], Any], seconds: float) -> Any:
         stacks.seek(0)
         stack = stacks.read().decode(errors="replace")
         reply.seek(0)
-        said: dict[str, Any] = json.loads(reply.read()) if ended else {}
-    if "raised" in said:
-        raise RuntimeError(said["raised"])
+        outcome: dict[str, Any] = json.loads(reply.read()) if ended else {}
+    if "raised" in outcome:
+        raise RuntimeError(outcome["raised"])
     if ended:
-        return said["returned"]
-    if not heard or stack.startswith("Timeout"):
-        raise TookTooLong(f"it took longer than {seconds:.0f} s{_place(stack)}")
+        return outcome["returned"]
+    if not in_time or stack.startswith("Timeout"):
+        raise TookTooLong(f"took longer than {seconds:.0f} s{_place(stack)}")
     raise ProcessDied(f"the process ended with {ending(os.waitstatus_to_exitcode(status))}{_place(stack)}")
 
 
 def ending(code: int) -> str:
-    """An exit code of this process's child in words."""
+    """Describe the exit code of a child."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 def _forked(run: Callable[[], None]) -> int:
-    """The child's pid, which is its group's, too.
+    """Fork, and return the pid of the child, which leads a process group of its own.
 
-    The collector leaves what is here alone in the child: a gloo group among the garbage would be destroyed there, and
-    wait for its threads, which exist here only.
+    In the child the garbage collector ignores the objects of the parent: it would destroy a gloo process group among
+    them and wait for its threads, which do not exist in the child.
     """
     collects = gc.isenabled()
     gc.disable()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: the child starts none
+            warnings.simplefilter("ignore", DeprecationWarning)  # about fork with threads: the child uses none
             child = os.fork()
         if child == 0:
             gc.freeze()
             gc.enable()
             os.setpgid(0, 0)
             run()
-        with suppress(OSError):  # the child did, or is gone
+        with suppress(OSError):  # the child did it already, or has ended
             os.setpgid(child, child)
         return child
     finally:
@@ -102,7 +102,7 @@ def _forked(run: Callable[[], None]) -> int:
 
 
 def _work(work: Callable[[], Any], writing: int, seconds: float, stacks: IO[bytes], reply: IO[bytes]) -> None:
-    """Does not return."""
+    """Write the outcome of ``work`` and end the process."""
     try:
         reply.write(_outcome(work, seconds, stacks).encode())
         reply.flush()
@@ -112,7 +112,7 @@ def _work(work: Callable[[], Any], writing: int, seconds: float, stacks: IO[byte
 
 
 def _outcome(work: Callable[[], Any], seconds: float, stacks: IO[bytes]) -> str:
-    """As JSON, what it returned or raised."""
+    """Return what ``work`` returned or raised as JSON."""
     try:
         import torch
 
@@ -121,10 +121,10 @@ def _outcome(work: Callable[[], Any], seconds: float, stacks: IO[bytes]) -> str:
         torch.set_num_threads(1)  # the threads of the parent's pool do not exist here
         return json.dumps({"returned": work()})
     except BaseException as error:
-        return json.dumps({"raised": f"{type(error).__name__}: {error}"[:_WORDS]})
+        return json.dumps({"raised": f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]})
 
 
 def _place(stack: str) -> str:
-    """Where a stack that faulthandler wrote ends, innermost first; empty if it wrote none."""
+    """Return the last frames of a stack that faulthandler wrote, innermost first; empty if there is none."""
     frames = [f"{Path(file).name}:{line} ({name})" for file, line, name in _FRAME.findall(stack)[:3]]
     return f", in {' < '.join(frames)}" if frames else ""

@@ -1,4 +1,4 @@
-"""Which C++ compiler this is: two that may make other code of the same source have other identities."""
+"""Identify the C++ compiler: compilers that may generate different code have different identities."""
 
 from __future__ import annotations
 
@@ -17,39 +17,43 @@ _VARIABLES = (
     *("LD_PRELOAD", "LIBRARY_PATH"),
 )
 _FAMILIES = ("AOT_INDUCTOR_", "TORCHINDUCTOR_")
-_WITHOUT = ("TORCHINDUCTOR_CACHE_DIR",)  # where it writes changes nothing
+_IGNORED = ("TORCHINDUCTOR_CACHE_DIR",)  # does not change the generated code
 _PARTS = ("-print-prog-name=cc1plus", "-print-prog-name=as", "-print-prog-name=ld", "-print-file-name=libstdc++.so")
-_SECONDS = 60.0  # for a compiler to say its version
+_SECONDS = 60.0  # for a compiler to print its version
 
 
 def compiler() -> str:
-    """The command that AOTInductor calls."""
+    """Return the command that AOTInductor calls."""
     return os.environ.get("CXX") or "g++"
 
 
 def compiler_identity() -> tuple[str, ...]:
-    """What the compiler says its version is; the contents of itself, of what it calls and links; libc's version; the
-    variables by which it, or inductor, works otherwise.
+    """Return what determines the generated code.
 
-    By contents and not by time, so that nodes installed alike agree. System headers count by these versions.
+    This is the version of the compiler; hashes of it and of the programs and libraries it uses; the version of libc;
+    and the environment variables that the compiler and inductor read. Hashes, not times, so that machines with the same
+    installation agree.
     """
-    told = {name: value for name, value in os.environ.items() if name in _VARIABLES or name.startswith(_FAMILIES)}
-    variables = (f"{name}={value}" for name, value in sorted(told.items()) if name not in _WITHOUT)
+    variables = (
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if (name in _VARIABLES or name.startswith(_FAMILIES)) and name not in _IGNORED
+    )
     return *_program(compiler(), os.environ.get("PATH", "")), *platform.libc_ver(), *variables
 
 
 @cache
 def _program(command: str, path: str) -> tuple[str, ...]:
-    """path: where commands are looked for."""
+    """Return version and hashes of ``command``. path: the value of PATH in which it is looked up."""
     found = shutil.which(command, path=path)
     if found is None:
         return ("none",)
-    parts = [_said(found, part) for part in _PARTS]
+    parts = [_output(found, part) for part in _PARTS]
     files = [found, *(shutil.which(part, path=path) or part for part in parts)]
-    return _said(found, "--version"), *map(_content, files)
+    return _output(found, "--version"), *map(_hash, files)
 
 
-def _said(program: str, argument: str) -> str:
+def _output(program: str, argument: str) -> str:
     try:
         ran = subprocess.run([program, argument], capture_output=True, text=True, errors="replace", timeout=_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
@@ -57,8 +61,8 @@ def _said(program: str, argument: str) -> str:
     return ran.stdout.strip()
 
 
-def _content(file: str) -> str:
+def _hash(file: str) -> str:
     try:
         return xxhash.xxh3_128(Path(file).read_bytes()).hexdigest()
     except OSError:
-        return file  # as clang says of a part that it has built in
+        return file  # clang prints the name of a part that is built in

@@ -1,8 +1,7 @@
-"""The process that loads a program as its consumer would: torch and nothing of the user's imported.
+"""The process that loads a program as its consumer would: with torch, and without the user's code.
 
-Reads one JSON request a line, answers with one JSON line. It forks for each request, so that torch is
-imported once and every load still happens in a process that has loaded nothing before; what a load breaks
-dies with its child.
+It reads one JSON request per line and replies with one JSON line. It forks for each request, so that torch is imported
+once and every load happens in a fresh process; a crash ends the child only.
 """
 
 from __future__ import annotations
@@ -21,11 +20,12 @@ from pytest_exportready.analysis.torch_internals.first_import import import_torc
 
 
 def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
+    """Load a program, write its outputs for the given inputs, and return its names."""
     import torch
 
     from pytest_exportready.analysis.execution.pytree import flatten, unflatten
 
-    torch.set_num_threads(request["threads"])  # sums in another order would not be equal to the bit
+    torch.set_num_threads(request["threads"])  # another order of summation would not be bitwise equal
     sys.path[:0] = request["sys_path"]
     for name in request["imports"]:
         import_module(name)
@@ -43,7 +43,7 @@ def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_script(path: str) -> dict[str, Any]:
-    """What a script raises, and what that goes back to, as the names of the exceptions and the first message."""
+    """Run a script and return the names of the exception and of its cause, and the message."""
     try:
         runpy.run_path(path, run_name="__main__")
     except Exception as error:
@@ -53,7 +53,7 @@ def run_script(path: str) -> dict[str, Any]:
 
 
 def serve_one(request: dict[str, Any]) -> None:
-    """In the child: leaves the reply in a file, so that a crash is told from an error."""
+    """Serve a request in the child. The reply goes to a file, so that a crash differs from an error."""
     try:
         reply = run_script(request["script"]) if "script" in request else load_and_run(request)
     except BaseException as error:
@@ -68,7 +68,7 @@ def main() -> None:
 
     rehearse()
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the program prints is no reply
+    os.dup2(2, 1)  # keep what the program prints out of the replies
     print("ready", file=replies, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def wait(child: int, seconds: float) -> tuple[bool, int]:
-    """Whether the child had to be ended after ``seconds``, and its status."""
+    """Return whether the child was killed after ``seconds``, and its exit status."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)

@@ -1,5 +1,4 @@
-"""Ask the loader process (see _loader.py) to load and run a saved program; start it when it is first
-needed."""
+"""Start the loader process when it is first needed, and ask it to load and run saved programs."""
 
 from __future__ import annotations
 
@@ -22,11 +21,11 @@ _START = "from pytest_exportready.analysis.processes.loader import main; main()"
 
 
 class LoaderGone(Exception):
-    """The loader process itself, not the child that loads, is not there; the message says why."""
+    """The loader process itself, not the child that loads, ended; the message says why."""
 
 
 class Loader:
-    """The loader process of this Python process."""
+    """The loader process that belongs to this Python process."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -34,7 +33,7 @@ class Loader:
         atexit.register(self.stop)
 
     def ensure_started(self) -> None:
-        """Start the process if it is not there, without waiting for it."""
+        """Start the process unless it is running; do not wait for it."""
         if self._owner == os.getpid() and self._process is not None and self._process.poll() is None:
             return
         self.stop()
@@ -51,19 +50,22 @@ class Loader:
         self._greeted = False
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The reply to ``request``.
+        """Return the reply to ``request``.
 
-        Raises ProcessDied when its child crashed, TookTooLong after ``seconds``, LoaderGone when there is no loader.
+        Raises:
+            ProcessDied: the child crashed.
+            TookTooLong: there was no reply after ``seconds``.
+            LoaderGone: the loader ended or does not start.
         """
         try:
             ended = self._exchange(request, seconds)
         except LoaderGone:
-            ended = self._exchange(request, seconds)  # somebody killed it since the last request
+            ended = self._exchange(request, seconds)  # it was killed since the last request
         if ended["late"]:
-            raise TookTooLong(f"loading and running took longer than {seconds:.0f} s")
+            raise TookTooLong(f"took longer than {seconds:.0f} s")
         reply = Path(request["reply"])
         if not reply.exists():
-            raise ProcessDied(f"the loading process ended with {ending(ended['exit'])} and without a result")
+            raise ProcessDied(f"the process that loads it ended with {ending(ended['exit'])}, without a result")
         return dict(json.loads(reply.read_text(encoding="utf-8")))
 
     def _exchange(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -78,11 +80,11 @@ class Loader:
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise self._gone() from error
-        late = LoaderGone("the loader process does not answer")
+        late = LoaderGone("the loader process does not respond")
         return dict(json.loads(self._line(seconds + START_LIMIT, late)))
 
     def stop(self) -> None:
-        """End the loader and whatever it is loading."""
+        """Kill the loader and its children."""
         if self._process is not None and self._owner == os.getpid():
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -94,14 +96,10 @@ class Loader:
         self._process = None
 
     def _gone(self) -> LoaderGone:
-        said = self._last_words()
-        self.stop()
-        return LoaderGone(f"the loader process ended: {said}")
-
-    def _last_words(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read()[-2000:].decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        self.stop()
+        return LoaderGone(f"the loader process ended: {lines[-1] if lines else 'no error output'}")
 
     def _line(self, seconds: float, late: Exception) -> bytes:
         assert self._process is not None

@@ -1,4 +1,4 @@
-"""Let torch import what it imports late, once, before processes are forked that would each import it anew."""
+"""Make torch import its lazy modules once, before processes are forked that would each import them again."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _different_outputs(found: OutputDifference) -> Finding:
     if found.attributes:
         message += f" Not the same on all ranks: {few(found.attributes, 5)}."
     if found.read:
-        message += f" `forward` reads {found.read.words}."
+        message += f" `forward` {found.read.words}."
     return SAME_OUTPUTS.error(
         found.attributes[0] if len(found.attributes) == 1 else found.where,
         message,

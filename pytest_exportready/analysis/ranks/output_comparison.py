@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
-from pytest_exportready.analysis.execution.detectors.ambient_reads import OutsideRead, outside_reads
+from pytest_exportready.analysis.execution.detectors.ambient_reads import AmbientRead, ambient_reads
 from pytest_exportready.analysis.execution.detectors.hardcoded_devices import home
 from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.pytree import flatten, map_tensors, named_leaves, unflatten
@@ -43,7 +43,7 @@ class OutputDifference:
     culprit: int | None  # the one rank that differs from all others
     attributes: list[str] = field(default_factory=list)
     """Python attributes of modules, and tensors in them, that are not the same on all ranks."""
-    read: OutsideRead | None = None  # what forward reads in addition to its inputs and state
+    read: AmbientRead | None = None  # what forward reads in addition to its inputs and state
 
 
 def output_difference(
@@ -72,7 +72,7 @@ def output_difference(
         if different is None:
             return None
         outputs: list[Any] = []
-        reads = outside_reads(lambda: outputs.append(_run(reference, call, meeting)))
+        reads = ambient_reads(lambda: outputs.append(_run(reference, call, meeting)))
         again = compare(output, outputs[0], tolerance)
     if not all(meeting.gather_json("repeats", again.agree)):
         raise NotCompared("two equal calls of forward differ")

@@ -30,7 +30,7 @@ class Reproduced:
 
 def reproduced(trial: Trial, module: nn.Module, error: Exception) -> Reproduced:
     """Return a script that raises what the export of ``module`` raised, or why there is none."""
-    call = (trial.case.args, dict(trial.case.kwargs))
+    call = trial.call
     try:
         shapes = dynamic_shapes(module, call, trial.options)
         named = None if shapes is None else by_name(module, call, shapes)

@@ -60,7 +60,7 @@ def artifact_key(trial: Trial, stage: str) -> str:
     assert trial.program is not None
     if any(map(is_users_operator, calls(trial.program))):
         raise NotCacheable("it has custom operators")
-    example = [(path, _form(leaf)) for path, leaf in named_leaves((trial.case.args, dict(trial.case.kwargs)))]
+    example = [(path, _form(leaf)) for path, leaf in named_leaves(trial.call)]
     return digest(
         stage,
         _program(trial.program),

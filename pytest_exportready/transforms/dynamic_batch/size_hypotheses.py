@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node, map_arg
 
 from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.analysis.execution.silence import silent
 from pytest_exportready.analysis.torch_internals.tensors import fake_mode
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.transforms.dynamic_batch.batch_constants import makes_batch
@@ -63,7 +62,7 @@ def worlds(
     Raises NotBatchDynamic at the first node that runs under no reading.
     """
     mode, converter = fake_mode()
-    with mode, torch.no_grad(), _without_log():
+    with mode, torch.no_grad(), silent():  # torch logs a page for every reading that does not run
         fake = {node: converter(v) if isinstance(v, torch.Tensor) else v for node, v in inputs.items()}
         return _in_graph(module, fake, batch, instead, dim, converter)
 
@@ -104,18 +103,6 @@ def _of_region(
         output = next(other for other in inside if other.op == "output")
         results += [World({**chosen, **world.readings}, world.value) for world in inside[output]]
     return results[:_MOST]
-
-
-@contextmanager
-def _without_log() -> Iterator[None]:
-    """Torch logs a page for every reading that does not run."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _of(node: Node, found: dict[Node, list[World]], batch: int, instead: int, dim: int) -> list[World]:

@@ -1,4 +1,4 @@
-"""dynamic: every form in which torch.export takes dynamic shapes, found dimension by dimension."""
+"""Dynamic shapes: every form that torch.export accepts is read, dimension by dimension."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Inner(nn.Module):
 
 
 def wrapped() -> nn.Module:
-    """A transparent wrapper, as accelerate and others put around forward."""
+    """A transparent wrapper around forward, as accelerate uses."""
     net = Inner().eval()
     plain = net.forward
     net.forward = lambda *args, **kwargs: plain(*args, **kwargs)  # type: ignore[method-assign]
@@ -60,13 +60,12 @@ def found(spec: Any, *args: Any, module: nn.Module | None = None, **kwargs: Any)
     ],
 )
 def test_every_form(spec: Callable[[Any], Any], hint: Any) -> None:
-    """Dicts, tuples and lists, by name and by position; what is static is left out."""
+    """Dicts, tuples and lists, by name and by position; static dimensions are omitted."""
     assert found(spec(hint), X, Y) == [(0, 0, "x.shape[0]")]
 
 
 def test_nested_inputs() -> None:
-    """Lists, dicts, keywords in another order than the signature's; leaves are counted as torch flattens
-    them."""
+    """Lists, dicts, keywords in another order than in the signature; leaves are numbered as torch flattens them."""
     value = [X, {"b": Y, "a": X}]
     spec = {"x": [None, {"b": {1: BATCH}, "a": {0: BATCH}}], "z": {0: BATCH}, "y": {1: BATCH}}
     assert found(spec, value, z=X, y=Y) == [
@@ -83,7 +82,7 @@ def test_one_object_twice() -> None:
 
 
 def test_numbers_and_none() -> None:
-    """Inputs that are no tensors have no dimensions, even when a hint is given for them."""
+    """Inputs other than tensors have no dimensions, even with a hint."""
     assert found({"x": {0: BATCH}, "y": None, "z": Dim.DYNAMIC}, X, None, z=3) == [(0, 0, "x.shape[0]")]
     assert found(None, X) == []
 
@@ -107,7 +106,7 @@ def test_bounds(hint: Any, bounds: tuple[int, int]) -> None:
 
 
 def test_shapes_collection() -> None:
-    """It knows the user's tensors by identity, through to the end."""
+    """It knows the user's tensors by identity."""
     shapes = ShapesCollection()
     shapes[Y] = {0: BATCH}
     shapes[X] = {0: BATCH}
@@ -132,7 +131,7 @@ def batch(module: nn.Module, *args: Any, **kwargs: Any) -> list[str]:
 
 
 def test_dynamic_batch() -> None:
-    """Dimension 0 of every tensor that has the size of the first one's, wherever it is."""
+    """Dimension 0 of every tensor that has the size of the first one."""
     assert batch(Net(), [X, {"a": Y, "n": 3}], None, z=X) == [
         "x[0].shape[0]",
         "x[1]['a'].shape[0]",
@@ -142,7 +141,7 @@ def test_dynamic_batch() -> None:
     assert batch(Net(), torch.tensor(1.0), X) == ["y.shape[0]"]
     assert batch(Star(), X, X, z=X) == ["first.shape[0]", "rest_0.shape[0]", "z.shape[0]"]
     assert batch(wrapped(), X, step=X) == ["hidden.shape[0]", "step.shape[0]"]
-    with pytest.raises(CaseError, match="dimension 0"):
+    with pytest.raises(CaseError, match="no example input has a batch dimension"):
         batch(Net(), 3)
 
 
@@ -186,7 +185,7 @@ def test_a_transparent_wrapper_around_forward(call: str, spec: Any) -> None:
     ids=str,
 )
 def test_star_arguments(spec: Any, strict: bool) -> None:
-    """A forward of its own with *args and **kwargs, which torch 2.13 refuses."""
+    """A forward with *args and **kwargs, which torch 2.13 refuses."""
     given: dict[str, Any] = {"dynamic_batch": True} if spec == "batch" else {"dynamic_shapes": spec}
     readiness = export_ready_check(
         Star().eval(), (X, X + 1), example_kwargs={"z": X + 2}, strict=strict, stages=["shapes"], **given
@@ -210,7 +209,7 @@ def test_a_wrapped_forward_that_fails_is_diagnosed() -> None:
 
 
 def test_registered_classes() -> None:
-    """A dataclass that torch takes apart: its fields in order."""
+    """The fields of a registered dataclass, in order."""
 
     @dataclass
     class Pair:

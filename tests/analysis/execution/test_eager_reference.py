@@ -1,4 +1,4 @@
-"""reference: the trained module's answers in its own eval mode, and not a trace of having been asked."""
+"""Eager reference: outputs of the trained module in its own eval mode; the module is restored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
 
 
 class Merging(nn.Module):
-    """eval() merges weights, as LoRA does; a class of its own counts how often."""
+    """eval() merges weights, as LoRA does; a counter counts the calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Merging(nn.Module):
 
 
 def test_the_users_own_eval_with_side_effects_undone() -> None:
-    """Overridden train() decides what eval means; weights, flags and modes are back afterwards."""
+    """An overridden train() decides what eval does; weights, flags and modes are restored."""
     net = Merging()
     with preserved(net) as state:
         reference = EagerReference(net)
@@ -46,7 +46,7 @@ def test_the_users_own_eval_with_side_effects_undone() -> None:
 
 
 def test_mixed_modes_and_statistics() -> None:
-    """BatchNorm and dropout left in training do not move, submodules keep their modes."""
+    """BatchNorm and dropout in training mode do not change, submodules keep their modes."""
     net = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 3))
     net[2].eval()
     reference = EagerReference(net)
@@ -74,8 +74,8 @@ class Cache(nn.Module):
         return self.seen
 
 
-def test_a_sequence_goes_on_with_the_state() -> None:
-    """Each call sees what the one before left; answers are copies, although one buffer is handed out."""
+def test_a_sequence_keeps_the_state() -> None:
+    """Each call starts from the state that the call before left; outputs are copies, although they are one buffer."""
     net = Cache()
     call = ((torch.ones(1, 3),), {})
     first, second = EagerReference(net).outputs([call, call])
@@ -85,15 +85,15 @@ def test_a_sequence_goes_on_with_the_state() -> None:
     assert net.calls == 0
 
 
-def test_observe_tells_what_changed() -> None:
-    """By name, switching the mode left out."""
-    answers, changes = EagerReference(Cache()).observe([((X,), {})])
-    assert len(answers) == 1
+def test_observe() -> None:
+    """Changes are named; those of the mode are omitted."""
+    outputs, changes = EagerReference(Cache()).observe([((X,), {})])
+    assert len(outputs) == 1
     assert {change.where for change in changes} == {"calls", "seen"}
 
 
 def test_inputs_are_copies_and_distinct() -> None:
-    """A forward that writes its input writes a copy; one object given twice is two."""
+    """A forward that modifies its input modifies a copy; one object passed twice is two."""
     x = X.clone().requires_grad_()
     seen = []
 
@@ -101,15 +101,15 @@ def test_inputs_are_copies_and_distinct() -> None:
         seen.extend([a, b, nested["k"][0]])
         return a.detach().mul_(0) + b
 
-    (answer,) = run(forward, [((x, x), {"nested": {"k": [x]}})])
+    (output,) = run(forward, [((x, x), {"nested": {"k": [x]}})])
     assert len({t.data_ptr() for t in (*seen, x)}) == 4
     assert all(t.requires_grad for t in seen)
     assert torch.equal(x, X)
-    assert not answer.requires_grad or answer.is_leaf
+    assert not output.requires_grad or output.is_leaf
 
 
 def test_gradients_are_off_and_on_again() -> None:
-    """No graph in the answers; the caller's mode is as it was."""
+    """Outputs have no graph; the mode of the caller is restored."""
     assert torch.is_grad_enabled()
     assert EagerReference(nn.Linear(3, 3)).output(((X,), {})).grad_fn is None
     assert torch.is_grad_enabled()

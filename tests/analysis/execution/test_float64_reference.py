@@ -1,4 +1,4 @@
-"""The float64 reference accepts what is as near as the module itself, and nothing that is wrong."""
+"""The float64 reference accepts outputs as close as those of the module, and no wrong ones."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def infinite(m: Any, x: Tensor) -> Tensor:
     [
         (plain, lambda y: y.clone()),
         (plain, lambda y: torch.nextafter(y, y + 1)),
-        (lambda m, x: x * 2, lambda y: torch.nextafter(y, y + 1)),  # the module's own answer is exact
+        (lambda m, x: x * 2, lambda y: torch.nextafter(y, y + 1)),  # the output of the module is exact
         (infinite, lambda y: y.clone()),
         (lambda m, x: {"y": m.linear(x), "n": x.argmax(-1), "s": "text"}, lambda y: {**y, "y": y["y"].clone()}),
         (lambda m, x: torch.complex(m.linear(x), x), lambda y: y.clone()),
     ],
 )
-def test_as_near(do: Callable[[Any, Tensor], Any], change: Callable[[Any], Any]) -> None:
+def test_as_close(do: Callable[[Any, Tensor], Any], change: Callable[[Any], Any]) -> None:
     assert judged(do, change)
 
 
@@ -77,11 +77,11 @@ def test_wrong(do: Callable[[Any, Tensor], Any], change: Callable[[Any], Any]) -
     assert not judged(do, change)
 
 
-def test_without_a_module_in_float64_nothing_is_accepted() -> None:
+def test_a_module_that_does_not_run_in_float64() -> None:
     assert not judged(lambda m, x: m.linear(x.float()), lambda y: y.clone())
 
 
-def test_the_module_stays_in_its_precision() -> None:
+def test_the_module_keeps_its_precision() -> None:
     model = Net(plain)
     no_further_from_float64(model, [((X,), {})], X, X)
     assert (model.linear.weight.dtype, model.training) == (torch.float32, True)

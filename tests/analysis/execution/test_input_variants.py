@@ -1,5 +1,4 @@
-"""variation: fresh inputs are of the same kind as the example and really other; resized ones keep what they
-were."""
+"""Input variants: random inputs are of the kind of the example and differ from it; resized ones keep their format."""
 
 from __future__ import annotations
 
@@ -32,8 +31,8 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fresh_inputs_are_of_the_same_kind(kind: str) -> None:
-    """Shape, dtype, memory format and gradient flag kept; finite; integers within the example's range."""
+def test_random_inputs_are_of_the_same_kind(kind: str) -> None:
+    """Shape, dtype, memory format and gradient flag are kept; integers stay within the range of the example."""
     example = KINDS[kind]()
     kept = example.detach().clone()
     ((fresh,), _) = next(iter(variations(((example,), {}), seed=1)))
@@ -54,7 +53,7 @@ def test_fresh_inputs_are_of_the_same_kind(kind: str) -> None:
 
 
 def test_infinite_masks_stay() -> None:
-    """An additive attention mask keeps its -inf, wherever they are."""
+    """An additive attention mask keeps its -inf."""
     mask = torch.zeros(4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), float("-inf"))
     for (fresh,), _ in variations(((mask,), {}), seed=1):
         assert torch.equal(fresh.isinf(), mask.isinf())
@@ -62,7 +61,7 @@ def test_infinite_masks_stay() -> None:
 
 
 def test_all_then_floats_then_each() -> None:
-    """Nested inputs keep their structure; what is not varied is the example itself."""
+    """Nested inputs keep their structure; tensors that are not varied are those of the example."""
     x, ids, flag = torch.randn(3), torch.tensor([0, 1, 2]), "mode"
     calls = list(variations((([x, {"ids": ids}], flag), {"y": x}), seed=1))
     assert len(calls) == 5
@@ -89,12 +88,12 @@ def test_all_then_floats_then_each() -> None:
     ids=["empty", "zero indices", "sparse", "meta", "number", "none"],
 )
 def test_what_cannot_be_varied(example: object) -> None:
-    """No fresh inputs, rather than ones equal to the example or an exception."""
+    """There are no random inputs, instead of ones that equal the example, or an exception."""
     assert list(variations(((example,), {}), seed=1)) == []
 
 
 def test_seed() -> None:
-    """The same seed, the same inputs, whatever the global generator has done."""
+    """The same seed gives the same inputs, whatever the state of the global generator."""
     call = ((torch.randn(3),), {})
     first = next(iter(variations(call, seed=1)))[0][0]
     torch.rand(5)
@@ -107,7 +106,7 @@ def test_seed() -> None:
 )
 @pytest.mark.parametrize("size", [1, 3, 9])
 def test_resized(example: torch.Tensor, size: int) -> None:
-    """Cut, or repeated from the beginning; other dimensions and the caller's own tensor stay."""
+    """Cut, or repeated from the start; other dimensions and the tensor of the caller are kept."""
     (grown,), _ = resized(((example,), {}), {(0, 0): size})
     assert grown.shape == (size, *example.shape[1:])
     assert grown.dtype == example.dtype
@@ -116,7 +115,7 @@ def test_resized(example: torch.Tensor, size: int) -> None:
 
 
 def test_resized_edges() -> None:
-    """From sizes 1 and 0, several dimensions at once, memory format and gradient flag kept."""
+    """From sizes 1 and 0, several dimensions together; memory format and gradient flag are kept."""
     image = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last).requires_grad_()
     (grown, _), kwargs = resized(((image, "a"), {"e": torch.empty(0, 2)}), {(0, 0): 5, (0, 2): 6, (0, 3): 2, (2, 0): 3})
     assert grown.shape == (5, 3, 6, 2)

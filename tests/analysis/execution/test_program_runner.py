@@ -1,4 +1,4 @@
-"""A program run operator by operator: every result is seen, nothing stays changed, a failure has its place."""
+"""A program run operator by operator: every result is seen, state is restored, a failure has its node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Counts(nn.Module):
         return y.float() * scale + self.calls
 
 
-def test_every_operator_is_seen_and_the_state_is_put_back() -> None:
+def test_every_operator_is_seen_and_the_state_is_restored() -> None:
     program = RunningProgram(torch.export.export(Counts(), (X,), {"scale": torch.tensor(2.0)}))
     call = ((X,), {"scale": torch.tensor(2.0)})
     for _ in range(2):
@@ -34,7 +34,7 @@ def test_every_operator_is_seen_and_the_state_is_put_back() -> None:
     assert torch.equal(program.outputs([call])[0], torch.full((2, 2), 7.0))
 
 
-def test_failing_names_the_innermost_operator_and_nothing_when_all_is_well() -> None:
+def test_failing() -> None:
     class Looks(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             with torch.autocast("cpu", torch.bfloat16):

@@ -1,5 +1,4 @@
-"""dynamic_shapes="auto": what can be dynamic is found and written as an expression that torch takes, and what the trace
-lost is told with its line."""
+"""dynamic_shapes="auto": dynamic dimensions are found and written as source; lost ones are reported with their line."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.analysis.execution.resizable_dims import varying
+from pytest_exportready.analysis.execution.resizable_dims import resizable_dims
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.readiness import Readiness
 
@@ -23,8 +22,8 @@ def found(module: nn.Module, *inputs: Any) -> Readiness:
 
 
 def written(readiness: Readiness) -> str:
-    (told,) = [finding.fix for finding in readiness.findings if finding.code == "ER603"]
-    return told.removeprefix("write dynamic_shapes=")
+    (fix,) = [finding.fix for finding in readiness.findings if finding.code == "ER603"]
+    return fix.removeprefix("Write `dynamic_shapes=").removesuffix("`.")
 
 
 def exported(module: nn.Module, text: str, *inputs: Any) -> torch.export.ExportedProgram:
@@ -53,13 +52,13 @@ class Branch(nn.Module):
         return x * 3
 
 
-def test_what_the_module_takes() -> None:
-    """Alone, together, and as multiples; what the module refuses is left out."""
-    assert varying(nn.Linear(4, 4), ((torch.randn(3, 4),), {})) == [[(0, 0)]]
-    assert varying(Sequence(), ((torch.randn(3, 5, 4), [torch.randn(3, 5)]), {})) == [
+def test_what_the_module_accepts() -> None:
+    """Alone, together, and as multiples; dimensions that the module refuses are omitted."""
+    assert resizable_dims(nn.Linear(4, 4), ((torch.randn(3, 4),), {})) == [[(0, 0)]]
+    assert resizable_dims(Sequence(), ((torch.randn(3, 5, 4), [torch.randn(3, 5)]), {})) == [
         [(0, 2)], [(0, 0), (1, 0)], [(0, 1), (1, 1)],
     ]  # fmt: skip
-    assert varying(Pairs(), ((torch.randn(3), torch.randn(6)), {})) == [[(0, 0), (1, 0)]]
+    assert resizable_dims(Pairs(), ((torch.randn(3), torch.randn(6)), {})) == [[(0, 0), (1, 0)]]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,7 @@ def test_what_the_module_takes() -> None:
     ids=["nested", "multiples", "image"],
 )
 def test_the_expression_can_be_pasted(module: nn.Module, inputs: tuple[Any, ...], other: tuple[Any, ...]) -> None:
-    """torch.export takes it as it is told, and the program runs at other sizes."""
+    """torch.export accepts it as it is written, and the program runs at other sizes."""
     readiness = found(module, *inputs)
     assert readiness.ready, readiness
     program = exported(module.eval(), written(readiness), *inputs)
@@ -86,8 +85,8 @@ def test_relations_are_written() -> None:
 
 
 @pytest.mark.parametrize("module", [Fixed(), Branch()], ids=["list index", "branch"])
-def test_lost_sizes_are_told_with_their_line(module: nn.Module) -> None:
-    """The line that asked for the size; a warning, for nobody declared it."""
+def test_lost_sizes_are_reported_with_their_line(module: nn.Module) -> None:
+    """The line that reads the size; a warning, as the dimension was not declared."""
     readiness = found(module, torch.randn(4, 3))
     (lost,) = [finding for finding in readiness.findings if finding.code == "ER604"]
     lines, first = inspect.getsourcelines(type(module).forward)
@@ -97,7 +96,7 @@ def test_lost_sizes_are_told_with_their_line(module: nn.Module) -> None:
 
 
 def test_an_example_of_size_one() -> None:
-    """Always taken as a constant; told."""
+    """It becomes a constant, which is reported."""
     readiness = found(nn.Linear(4, 4), torch.randn(1, 4))
     assert [(finding.code, finding.where) for finding in readiness.findings if finding.code == "ER604"] == [
         ("ER604", "input.shape[0]")

@@ -1,5 +1,4 @@
-"""Work in a forked child: nothing comes back but its word, nothing of it stays, and how it ended is told with its
-place."""
+"""Work in a forked child: only its result returns, nothing of it remains, and a crash is described with its place."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def ended(pid: int) -> bool:
-    """Whether it is gone, or goes within a minute."""
+    """Return whether the process has ended, or ends within a minute."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -31,7 +30,7 @@ def ended(pid: int) -> bool:
         os.close(process)
 
 
-def test_nothing_changes_here_and_no_zombie_stays(tmp_path: Path) -> None:
+def test_nothing_changes_here_and_no_zombie_remains(tmp_path: Path) -> None:
     seen: list[int] = []
     in_child(lambda: seen.append((tmp_path / "pid").write_text(str(os.getpid()))), 60)
     assert seen == []
@@ -39,15 +38,15 @@ def test_nothing_changes_here_and_no_zombie_stays(tmp_path: Path) -> None:
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_what_it_returns_comes_back() -> None:
-    """JSON data of any size; of anything else that it is none."""
+def test_results() -> None:
+    """JSON data of any size is returned; other data is an error."""
     data = {"text": "a\0b é\ud800 RuntimeError: x", "numbers": [1, 2.5, None, True], "much": "x" * 100_000}
     assert in_child(lambda: data, 60) == data
     with pytest.raises(RuntimeError, match=r"TypeError: .* not JSON serializable"):
         in_child(object, 60)
 
 
-def test_an_error_that_has_no_text_ends_the_child_all_the_same() -> None:
+def test_an_error_without_text() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise ValueError
@@ -59,7 +58,7 @@ def test_an_error_that_has_no_text_ends_the_child_all_the_same() -> None:
         in_child(raises, 60)
 
 
-def test_errors_are_told() -> None:
+def test_errors() -> None:
     with pytest.raises(RuntimeError, match="KeyError: 'x'"):
         in_child(lambda: {}["x"], 60)
     with pytest.raises(RuntimeError, match=r"ValueError: é{1000}"):
@@ -68,7 +67,7 @@ def test_errors_are_told() -> None:
         in_child(lambda: os._exit(3), 60)
 
 
-def test_a_crash_is_told_with_its_place() -> None:
+def test_a_crash_is_described_with_its_place() -> None:
     def crashes() -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -77,8 +76,8 @@ def test_a_crash_is_told_with_its_place() -> None:
     assert not isinstance(caught.value, TookTooLong)
 
 
-def test_what_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    """And where it was is told."""
+def test_a_timeout_kills_the_child_and_its_processes(tmp_path: Path) -> None:
+    """The message names the place."""
 
     def hangs() -> None:
         started = subprocess.Popen(SLEEPS)
@@ -90,13 +89,13 @@ def test_what_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -
     assert ended(int((tmp_path / "pid").read_text()))
 
 
-def test_what_it_leaves_running_is_ended(tmp_path: Path) -> None:
+def test_processes_that_it_leaves_are_killed(tmp_path: Path) -> None:
     in_child(lambda: (tmp_path / "pid").write_text(str(subprocess.Popen(SLEEPS).pid)), 60)
     assert ended(int((tmp_path / "pid").read_text()))
 
 
 def test_an_interrupt_ends_it(tmp_path: Path) -> None:
-    """Ctrl-C goes to this process alone: the child is in a group of its own."""
+    """Ctrl-C reaches this process only: the child is in another process group."""
     os.mkfifo(tmp_path / "ready")
     main = threading.main_thread().ident or 0
 
@@ -120,7 +119,7 @@ def test_an_interrupt_ends_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_the_collector_is_as_it_was(collects: bool) -> None:
+def test_the_garbage_collector_is_restored(collects: bool) -> None:
     was = gc.isenabled()
     (gc.enable if collects else gc.disable)()
     try:
@@ -131,7 +130,7 @@ def test_the_collector_is_as_it_was(collects: bool) -> None:
 
 
 class _Cycle:
-    """What only the collector can free."""
+    """An object that only the garbage collector frees."""
 
     def __init__(self, kept: object) -> None:
         self.itself, self.kept = self, kept
@@ -146,8 +145,8 @@ class _Finalized:
             self.file.touch()
 
 
-def test_garbage_of_this_process_is_not_collected_there(tmp_path: Path) -> None:
-    """The child's own is."""
+def test_garbage_of_this_process_is_not_collected_in_the_child(tmp_path: Path) -> None:
+    """Garbage of the child is."""
     gc.collect()
     gc.disable()
     try:
@@ -165,7 +164,7 @@ def test_garbage_of_this_process_is_not_collected_there(tmp_path: Path) -> None:
 
 
 def test_a_process_group_among_the_garbage() -> None:
-    """Its destruction waits for threads that no child has; in a process of its own, as it changes torch's state."""
+    """Destroying it would wait for threads that the child does not have. In a separate process, as it changes torch."""
     script = """
 import gc
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""A compiler is another when its contents, its version, what it calls or its variables are."""
+"""The identity changes with the compiler's version, contents, parts and variables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ esac
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A made-up compiler, the version it tells, its own part and its assembler."""
+    """A fake compiler, the version it prints, a part of it and its assembler."""
     files = {"c++": SCRIPT.format(folder=tmp_path), "version": "cc 1.0", "cc1plus": "one", "as": "#!/bin/sh\n"}
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -50,7 +50,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_another_compiler_is_another(change: Callable[[Path], None], folder: Path) -> None:
+def test_another_compiler(change: Callable[[Path], None], folder: Path) -> None:
     before = identity()
     assert identity() == before
     change(folder)
@@ -58,15 +58,13 @@ def test_another_compiler_is_another(change: Callable[[Path], None], folder: Pat
 
 
 @pytest.mark.parametrize("name", ["CXXFLAGS", "CPATH", "LIBRARY_PATH", "TORCHINDUCTOR_FREEZING", "LD_LIBRARY_PATH"])
-def test_flags_count(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = identity()
     monkeypatch.setenv(name, "-O0")
     assert identity() != before
 
 
-def test_where_files_lie_and_when_they_were_written_does_not_count(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_and_times_are_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = identity()
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder))
     monkeypatch.setenv("EDITOR", "vi")

@@ -1,1 +1,1 @@
-"""Custom operators (``torch.library``): what a program's own do when they run, and the registration to write."""
+"""Find what a model does when it runs: reads, writes, random numbers, devices, hooks."""

@@ -1,4 +1,4 @@
-"""Adapters that say they are merged while the recorded output says they are not."""
+"""Find adapters whose ``merged`` flag is set although the recorded output shows that they are not merged."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pytest_exportready.analysis.module.lora import merged_modules
 from pytest_exportready.analysis.module.snapshot import preserved
 
 
-def lying_flags(model: nn.Module, call: Call, golden: Any, tolerance: float) -> list[str]:
-    """Names of flags ``merged`` without which ``model`` gives ``golden`` again; empty when it is not their fault."""
+def wrong_merge_flags(model: nn.Module, call: Call, golden: Any, tolerance: float) -> list[str]:
+    """Return the names of the ``merged`` flags that ``model`` needs cleared to give ``golden``; empty if that fails."""
     merged = {name: module for name, module in merged_modules(model).items() if "merged" in vars(module)}
     if not merged:
         return []
@@ -24,15 +24,15 @@ def lying_flags(model: nn.Module, call: Call, golden: Any, tolerance: float) -> 
             model.eval()
             for module in merged.values():
                 vars(module)["merged"] = False
-            answer = run(model, [call])[0]
+            output = run(model, [call])[0]
     except Exception:
         return []
-    agree = compare(*aligned(golden, answer), Tolerance(relative=tolerance)).agree
+    agree = compare(*aligned(golden, output), Tolerance(relative=tolerance)).agree
     return [f"{name}.merged".removeprefix(".") for name in merged] if agree else []
 
 
 def aligned(golden: object, output: object) -> tuple[list[object], list[object]]:
-    """Leaves of both: by path where they have the same paths (a dict may be ordered otherwise), else in order."""
+    """Return the leaves of both: by path if they have the same paths (dicts may differ in order), else in order."""
     recorded, given = dict(named_leaves(distinct(golden))), dict(named_leaves(output))
     paths = given if given.keys() == recorded.keys() else recorded
     return [recorded[path] for path in paths], list(given.values())

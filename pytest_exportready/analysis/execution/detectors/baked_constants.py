@@ -1,4 +1,4 @@
-"""Where a program took a value of the example for a constant, or a way that forward takes only while it is traced."""
+"""Find the line whose value became a constant in the program, or whose branch is taken only while tracing."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ from pytest_exportready.analysis.source.user_frames import is_users
 Line = tuple[str, int]
 
 
-def baked_at(module: nn.Module, example: Call, other: Call, *, strict: bool) -> tuple[str, Line] | None:
-    """What went wrong and the user's line, found by exporting ``module`` again; None where it does not show.
+def baked_constant(module: nn.Module, example: Call, other: Call, *, strict: bool) -> tuple[str, Line] | None:
+    """Return what differs and the line of user code, found by exporting ``module`` again; None if nothing is found.
 
-    other: inputs on which the program is wrong. First the lines that run eagerly and under the trace are compared, then
-    the constants of the program for ``example`` with those of one for ``other``.
+    First the lines that run eagerly are compared with those that run while tracing, then the constants of the program
+    for ``example`` with those of the program for ``other``.
+
+    Args:
+        other: inputs on which the program is wrong.
     """
     with preserved(module), global_state_kept():
         module.eval()
         try:
             if not strict:
-                way = _other_way(module, example)
-                if way is not None:
-                    return "while it is traced forward leaves here the way that it takes otherwise", way
+                branch = _traced_branch(module, example)
+                if branch is not None:
+                    return "While it is traced, `forward` takes another branch at this line.", branch
             constant = _constant(_exported(module, example, strict), _exported(module, other, strict))
-        except Exception:  # what cannot be exported again, or statically, tells nothing
+        except Exception:  # it cannot be exported again, or not without dynamic shapes
             return None
-    return ("the value computed here is a constant in the program", constant) if constant else None
+    return ("The value computed at this line is a constant in the program.", constant) if constant else None
 
 
 def _exported(module: nn.Module, call: Call, strict: bool) -> ExportedProgram:
@@ -45,8 +48,8 @@ def _exported(module: nn.Module, call: Call, strict: bool) -> ExportedProgram:
     return torch.export.export(module, args, kwargs, strict=strict)
 
 
-def _other_way(module: nn.Module, call: Call) -> Line | None:
-    """The last line that both ways have in common, before the first that only the eager one has."""
+def _traced_branch(module: nn.Module, call: Call) -> Line | None:
+    """Return the last line that both runs have, before the first that only the eager run has."""
     eager = _lines(lambda: run(module, [call]))
     traced = set(_lines(lambda: _exported(module, call, strict=False)))
     before: Line | None = None
@@ -58,7 +61,7 @@ def _other_way(module: nn.Module, call: Call) -> Line | None:
 
 
 def _lines(work: Callable[[], Any]) -> list[Line]:
-    """The user's lines that ``work`` runs, each once, in order."""
+    """Return the lines of user code that ``work`` runs, each once, in order."""
     lines: dict[Line, None] = {}
     before = sys.gettrace()
 
@@ -79,19 +82,19 @@ def _lines(work: Callable[[], Any]) -> list[Line]:
 
 
 def _constant(first: ExportedProgram, second: ExportedProgram) -> Line | None:
-    """The first operator that gets another constant in the second program."""
+    """Return the line of the first operator that gets a different constant in the second program."""
     for one, two in zip(calls(first), calls(second), strict=False):
         if one.target != two.target:
             return None
-        for mine, theirs in zip(_values(first, one), _values(second, two), strict=False):
-            if not _same(mine, theirs):
+        for a, b in zip(_values(first, one), _values(second, two), strict=False):
+            if not _same(a, b):
                 file, line = source(one)
                 return (file, line) if file else None
     return None
 
 
 def _values(program: ExportedProgram, node: torch.fx.Node) -> Iterator[Any]:
-    """Numbers and lifted tensors among the arguments of ``node``."""
+    """Yield the numbers and lifted tensors among the arguments of ``node``."""
     lifted = program.graph_signature.inputs_to_lifted_tensor_constants
     for argument in flatten((node.args, dict(node.kwargs)))[0]:
         if isinstance(argument, torch.fx.Node):
@@ -101,7 +104,7 @@ def _values(program: ExportedProgram, node: torch.fx.Node) -> Iterator[Any]:
             yield argument
 
 
-def _same(mine: Any, theirs: Any) -> bool:
-    if isinstance(mine, torch.Tensor) and isinstance(theirs, torch.Tensor):
-        return equal_bits(mine, theirs)
-    return bool(mine == theirs) or mine != mine
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return equal_bits(a, b)
+    return bool(a == b) or a != a

@@ -1,13 +1,13 @@
-"""Where forward does another thing on another device: it is run again where it is, told that it is elsewhere.
+"""Find lines of ``forward`` that branch on the device: run it where it is, once as if it were on another device.
 
-Operators and answers of the two runs are compared. No tensor of the other device ever exists, so nothing can abort the
+Operators and outputs of the two runs are compared. No tensor of the other device ever exists, so nothing can abort the
 process.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from torch import nn
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
-from pytest_exportready.analysis.execution.detectors.device_spoofing import Believed, Place, Pretending
+from pytest_exportready.analysis.execution.detectors.device_spoofing import Line, SpoofDevice
 from pytest_exportready.analysis.execution.pytree import distinct, flatten, map_tensors
 from pytest_exportready.analysis.module.snapshot import Preserved
 from pytest_exportready.analysis.torch_internals.tensors import each_operator
@@ -26,65 +26,67 @@ from pytest_exportready.case.sanitize import exception_text
 
 _MOST_TRIED = 30  # lines that are tried one by one
 
+Outcome = Literal["outputs", "fails", "operators"]
+"""On the other device the outputs differ, forward fails, or other operators give the same outputs."""
+
 
 @dataclass(frozen=True)
 class Branch:
-    """file, line: where forward asks for the device. asked: how, such as ``is_cuda``.
-
-    outcome: on the other device the ``answers`` are others, it ``fails`` here, or other ``operators`` give the same.
-    detail: what differs.
-    """
+    """A line that reads the device and makes ``forward`` do something different on the other one."""
 
     file: str
     line: int
-    asked: str
-    outcome: Literal["answers", "fails", "operators"]
-    detail: str
+    read: str  # such as ``is_cuda``
+    outcome: Outcome
+    detail: str  # what differs
 
 
 @dataclass
 class _Run:
-    """What one run did: its operators with their results, its answer or error, and where it asked what."""
+    """What one run did."""
 
-    operators: list[Any] = field(default_factory=list)
-    answer: Any = None
+    operators: list[Any] = field(default_factory=list)  # with their results
+    output: Any = None
     error: Exception | None = None
-    asked: dict[Place, str] = field(default_factory=dict)
-    autocasts: list[str] = field(default_factory=list)
+    reads: dict[Line, str] = field(default_factory=dict)  # of the device, by line
+    autocasts: list[str] = field(default_factory=list)  # device types of the autocast regions, in order
 
 
 def branches(module: nn.Module, call: Call, own: torch.device, target: torch.device) -> list[Branch]:
-    """The lines at which ``module``, in eval mode, takes another way on ``target`` than on ``own``, where it is.
+    """Return the lines at which ``module``, in eval mode, takes another branch on ``target`` than on ``own``.
 
-    Leaves the module as it was. Raises what the module raises on ``own``. Empty where two runs on ``own`` differ too.
+    The module is restored. Empty if two runs on ``own`` differ, too.
+
+    Raises:
+        Exception: whatever the module raises on ``own``, where it is.
     """
     trained = Preserved(module)
 
-    def told(believed: Believed, autocasts: Sequence[str] = ()) -> _Run:
+    def spoofed(spoofs: Callable[[Line], bool], autocasts: Sequence[str] = ()) -> _Run:
         try:
-            return _run(module, call, Pretending(own, target, believed), autocasts)
+            return _run(module, call, SpoofDevice(own, target, spoofs), autocasts)
         finally:
             trained.restore()
 
-    here = told(lambda place: False)  # under the same mode: it alone keeps torch from some fast paths
+    here = spoofed(lambda line: False)  # under the same mode, which by itself disables some fast paths of torch
     if here.error is not None:
         raise here.error
-    there = told(lambda place: True, here.autocasts)
+    there = spoofed(lambda line: True, here.autocasts)
     whole = _difference(here, there)
-    if whole is None or _difference(here, told(lambda place: False)) is not None:
+    if whole is None or _difference(here, spoofed(lambda line: False)) is not None:
         return []
     found = []
-    for place, asked in list(there.asked.items())[:_MOST_TRIED]:
-        single = _difference(here, told(place.__eq__, here.autocasts))
+    for line, read in list(there.reads.items())[:_MOST_TRIED]:
+        single = _difference(here, spoofed(line.__eq__, here.autocasts))
         if single is not None:
-            found.append(Branch(*place, asked, *single))
-    last, asked = list(there.asked.items())[-1] if there.asked else (("", 0), "device")
-    return found or [Branch(*last, asked, *whole)]
+            found.append(Branch(*line, read, *single))
+    last, read = list(there.reads.items())[-1] if there.reads else (("", 0), "device")
+    return found or [Branch(*last, read, *whole)]
 
 
-def _run(module: nn.Module, call: Call, told: Pretending, autocasts: Sequence[str]) -> _Run:
-    """autocasts: device types of the autocast regions of a run that got the true device, in order."""
-    done = _Run(asked=told.asked)
+def _run(module: nn.Module, call: Call, spoof: SpoofDevice, autocasts: Sequence[str]) -> _Run:
+    """Run ``module``. autocasts: device types of the autocast regions in the run that read the real device."""
+    done = _Run(reads=spoof.reads)
 
     def note(operator: Any, args: Any, kwargs: Any) -> Any:
         made = operator(*args, **kwargs)
@@ -96,34 +98,34 @@ def _run(module: nn.Module, call: Call, told: Pretending, autocasts: Sequence[st
     try:
         args, kwargs = distinct((tuple(call[0]), dict(call[1])))
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), torch.no_grad(), ExitStack() as within:
-            warnings.simplefilter("ignore")  # the stage eager has told them
+            warnings.simplefilter("ignore")  # the stage eager has reported them
             torch.manual_seed(0)
-            for context in (_autocasts(done, told, autocasts), told.machine(), told, each_operator(note)):
+            for context in (_autocasts(done, spoof, autocasts), spoof.machine(), spoof, each_operator(note)):
                 within.enter_context(context)
-            answer = module(*args, **kwargs)
-        done.answer = map_tensors(lambda t: t.detach().clone(), answer)
+            output = module(*args, **kwargs)
+        done.output = map_tensors(lambda t: t.detach().clone(), output)
     except Exception as error:
         done.error = error
     return done
 
 
-def _difference(here: _Run, there: _Run) -> tuple[Literal["answers", "fails", "operators"], str] | None:
+def _difference(here: _Run, there: _Run) -> tuple[Outcome, str] | None:
     if there.error is not None:
         return "fails", exception_text(there.error)
-    compared = compare(list(_values(here.answer)), list(_values(there.answer)), Tolerance())
+    compared = compare(list(_values(here.output)), list(_values(there.output)), Tolerance())
     if not compared.agree:
-        return "answers", compared.problem
+        return "outputs", compared.problem
     if here.operators == there.operators:
         return None
     pairs = zip(here.operators, there.operators, strict=False)
-    first = next((pair for pair in pairs if pair[0] != pair[1]), None)
-    names = [name for name, _ in first] if first else [str(len(run.operators)) for run in (here, there)]
-    return "operators", f"{names[0]} here, {names[1]} there" if first else f"{' operators here, '.join(names)} there"
+    first = next(((one[0], other[0]) for one, other in pairs if one != other), None)
+    one, other = first or (f"{len(here.operators)} operators", f"{len(there.operators)} operators")
+    return "operators", f"{one} here, {other} there"
 
 
-def _values(answer: Any, seen: tuple[int, ...] = ()) -> Iterator[Any]:
-    """Tensors and numbers of an answer, those in objects of classes that torch does not know too; no devices."""
-    for leaf in flatten(answer)[0]:
+def _values(output: Any, seen: tuple[int, ...] = ()) -> Iterator[Any]:
+    """Yield the tensors and numbers of an output, also in objects that torch does not know; devices are left out."""
+    for leaf in flatten(output)[0]:
         if isinstance(leaf, torch.Tensor | int | float | complex):
             yield leaf
         elif hasattr(leaf, "__dict__") and not callable(leaf) and id(leaf) not in seen:
@@ -131,13 +133,13 @@ def _values(answer: Any, seen: tuple[int, ...] = ()) -> Iterator[Any]:
 
 
 @contextmanager
-def _autocasts(done: _Run, told: Pretending, autocasts: Sequence[str]) -> Iterator[None]:
-    """Within the block an autocast of the device type of the inputs is one of the device where they are."""
+def _autocasts(done: _Run, spoof: SpoofDevice, autocasts: Sequence[str]) -> Iterator[None]:
+    """Within the block, an autocast for the device type of the inputs is one for the device where they are."""
     enter = torch.autocast.__init__
 
     def entered(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
         before = autocasts[len(done.autocasts)] if len(autocasts) > len(done.autocasts) else ""
-        follows = device_type == told.target.type and before == told.own.type
+        follows = device_type == spoof.target.type and before == spoof.own.type
         done.autocasts.append(device_type)
         enter(self, before if follows else device_type, *args, **kwargs)
 

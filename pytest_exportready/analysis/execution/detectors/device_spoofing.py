@@ -1,7 +1,7 @@
-"""Tell Python code that its tensors are on another device than they are.
+"""Make Python code see its tensors on another device than the one they are on.
 
-The tensors stay; what Python asks (``x.device``, ``x.is_cuda``, ``x.get_device()``, ``torch.cuda.is_available()``) is
-answered as on the other device, and what it makes there is made where the tensors are.
+The tensors do not move. What Python reads (``x.device``, ``x.is_cuda``, ``x.get_device()``,
+``torch.cuda.is_available()``) is as on the other device, and what it creates there is created where the tensors are.
 """
 
 from __future__ import annotations
@@ -18,24 +18,19 @@ from torch.overrides import TorchFunctionMode
 
 from pytest_exportready.analysis.source.user_frames import is_users
 
-Place = tuple[str, int]
-Believed = Callable[[Place], bool]
+Line = tuple[str, int]
 _MACHINE: dict[str, Any] = {"is_available": True, "device_count": 1, "current_device": 0, "is_bf16_supported": True,
                             "get_device_capability": (8, 0)}  # fmt: skip
 
 
-class Pretending(TorchFunctionMode):
-    """Says to the lines that ``believed`` accepts that tensors of ``own`` are on ``target``; makes on ``own`` what is
-    to be made there.
+class SpoofDevice(TorchFunctionMode):
+    """Within the block, tensors on ``own`` are reported to be on ``target``, to the lines that ``spoofs`` accepts."""
 
-    asked: the lines that asked for the device, and how, in order.
-    """
-
-    def __init__(self, own: torch.device, target: torch.device, believed: Believed) -> None:
+    def __init__(self, own: torch.device, target: torch.device, spoofs: Callable[[Line], bool]) -> None:
         super().__init__()
-        self.own, self.believed = own, believed
+        self.own, self.spoofs = own, spoofs
         self.target = torch.device(target.type, target.index or 0) if target.type != "cpu" else target
-        self.asked: dict[Place, str] = {}
+        self.reads: dict[Line, str] = {}  # how each line read the device, in order
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(function, "__name__", "")
@@ -44,63 +39,63 @@ class Pretending(TorchFunctionMode):
         if args and isinstance(args[0], torch.Tensor):
             if name == self.target.type:
                 return args[0].to(self.own)  # x.cuda()
-            asked = getattr(getattr(function, "__self__", None), "__name__", "") if name == "__get__" else name
-            told = self._told(asked) if args[0].device == self.own else None
-            if told is not None and self._believes(asked):
-                return told
-        own_args, own_kwargs = self._made_here(name, args, kwargs or {})
+            attribute = getattr(getattr(function, "__self__", None), "__name__", "") if name == "__get__" else name
+            spoofed = self._on_target(attribute) if args[0].device == self.own else None
+            if spoofed is not None and self._spoofs_reader(attribute):
+                return spoofed
+        own_args, own_kwargs = self._on_own(name, args, kwargs or {})
         return function(*own_args, **own_kwargs)
 
-    def _told(self, asked: str) -> Any:
-        """What is answered on ``target`` to a question about the device; None for any other."""
-        if asked == "device":
+    def _on_target(self, attribute: str) -> Any:
+        """Return the value that a device attribute has on ``target``; None for any other attribute."""
+        if attribute == "device":
             return self.target
-        if asked == "get_device":
+        if attribute == "get_device":
             return -1 if self.target.index is None else self.target.index
         kinds = {f"is_{self.own.type}": False, f"is_{self.target.type}": True}
-        return kinds.get(asked)
+        return kinds.get(attribute)
 
-    def _believes(self, name: str) -> bool:
-        place = _asking()
-        self.asked.setdefault(place, name)
-        return self.believed(place)
+    def _spoofs_reader(self, read: str) -> bool:
+        line = _reading_line()
+        self.reads.setdefault(line, read)
+        return self.spoofs(line)
 
-    def _made_here(self, name: str, args: Any, kwargs: Any) -> Any:
-        def here(value: Any, says_device: bool) -> Any:
+    def _on_own(self, name: str, args: Any, kwargs: Any) -> Any:
+        def replaced(value: Any, is_device: bool) -> Any:
             number = isinstance(value, int) and not isinstance(value, bool)
-            if isinstance(value, torch.device) or (says_device and isinstance(value, str)):
+            if isinstance(value, torch.device) or (is_device and isinstance(value, str)):
                 device = torch.device(value)
-                there = device.type == self.target.type and device.index in (None, self.target.index)
-                return self.own if there else value
-            return self.own if says_device and number and self.target.type == "cuda" else value
+                on_target = device.type == self.target.type and device.index in (None, self.target.index)
+                return self.own if on_target else value
+            return self.own if is_device and number and self.target.type == "cuda" else value
 
-        own_args = tuple(here(value, name == "to" and at == 1) for at, value in enumerate(args))
-        return own_args, {key: here(value, key == "device") for key, value in kwargs.items()}
+        own_args = tuple(replaced(value, name == "to" and at == 1) for at, value in enumerate(args))
+        return own_args, {key: replaced(value, key == "device") for key, value in kwargs.items()}
 
     @contextmanager
     def machine(self) -> Iterator[None]:
-        """``torch.cuda`` as on a machine with one such device, for whoever outside torch asks."""
+        """Let ``torch.cuda`` report one such device to code outside torch."""
         with ExitStack() as patched:
-            for name, answer in _MACHINE.items() if self.target.type == "cuda" else ():
-                patched.enter_context(mock.patch.object(torch.cuda, name, self._answering(name, answer)))
+            for name, value in _MACHINE.items() if self.target.type == "cuda" else ():
+                patched.enter_context(mock.patch.object(torch.cuda, name, self._reporting(name, value)))
             yield
 
-    def _answering(self, name: str, answer: Any) -> Callable[..., Any]:
+    def _reporting(self, name: str, value: Any) -> Callable[..., Any]:
         real = getattr(torch.cuda, name)
 
-        def told(*args: Any, **kwargs: Any) -> Any:
-            users = _users(sys._getframe(1).f_code.co_filename)
-            return answer if users and self._believes(f"torch.cuda.{name}()") else real(*args, **kwargs)
+        def reported(*args: Any, **kwargs: Any) -> Any:
+            by_user = _is_users(sys._getframe(1).f_code.co_filename)
+            return value if by_user and self._spoofs_reader(f"torch.cuda.{name}()") else real(*args, **kwargs)
 
-        return told
+        return reported
 
 
-def _asking() -> Place:
-    """File and line of the innermost frame of the user's."""
+def _reading_line() -> Line:
+    """Return file and line of the innermost frame of user code."""
     frame = sys._getframe(1)
-    while frame is not None and not _users(frame.f_code.co_filename):
+    while frame is not None and not _is_users(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
 
 
-_users = cache(is_users)
+_is_users = cache(is_users)

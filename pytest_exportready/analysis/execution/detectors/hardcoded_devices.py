@@ -1,7 +1,7 @@
-"""Tensors that forward makes on a device of its own, whatever device the model and its inputs are on.
+"""Find tensors that ``forward`` creates on a fixed device, whatever device the model and its inputs are on.
 
-The module is copied to the meta device, and so are its inputs: what then meets them from another device would meet
-them on every device but that one. No other device is needed for this.
+The module and its inputs are copied to the meta device: a tensor from another device that meets them there would meet
+them on every device but its own. No other device is needed for this.
 """
 
 from __future__ import annotations
@@ -17,76 +17,78 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from pytest_exportready.analysis.execution.detectors.device_spoofing import Pretending
+from pytest_exportready.analysis.execution.detectors.device_spoofing import SpoofDevice
 from pytest_exportready.analysis.execution.pytree import flatten, map_tensors
 from pytest_exportready.analysis.module.copying import refuse_ties_to_original
 from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
 from pytest_exportready.analysis.source.user_frames import stack_place
 from pytest_exportready.analysis.torch_internals.tensors import each_operator
 
-# Operators that take an operand from another device: copies, and indexing of what is there by tensors on the CPU.
+# Operators that accept an operand from another device: copies, and indexing by tensors on the CPU.
 _COPIES = ("aten::_to_copy", "aten::copy", "aten::lift_fresh")
-_MOST_ASKED = 200  # times that forward may ask for values: `while (x > 0).any()` would not end
+_MOST_READS = 200  # of values by forward: `while (x > 0).any()` would not end
 _INDEXING = ("aten::index", "aten::index_put", "aten::_index_put_impl")
 
 
 @dataclass(frozen=True)
-class Stranger:
-    """operator: what made the tensor, such as ``arange``. device: where. file, line: the line of the user's."""
+class HardcodedTensor:
+    """A tensor on a fixed device, and the line of user code that created it."""
 
-    operator: str
+    operator: str  # that created it, such as ``arange``
     device: torch.device
     file: str
     line: int
 
 
 def home(model: nn.Module) -> torch.device:
-    """The device of a module: that of its first parameter, else of its first buffer, else the CPU."""
+    """Return the device of a module: that of its first parameter, else of its first buffer, else the CPU."""
     first = next(model.parameters(), next(model.buffers(), None))
     return first.device if first is not None else torch.device("cpu")
 
 
 def is_at(own: torch.device, target: torch.device) -> bool:
-    """Whether what is on ``own`` is on ``target`` already; a target without an index is any of its kind."""
+    """Return whether ``own`` is ``target``; a target without an index is any device of its type."""
     return target.type == own.type and target.index in (None, own.index or 0)
 
 
-def strangers(
+def hardcoded_tensors(
     model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], target: torch.device
-) -> list[Stranger]:
-    """Tensors made in ``forward`` on a device of their own, in order, each line once.
+) -> list[HardcodedTensor]:
+    """Return the tensors that ``forward`` creates on a fixed device, in order, each line once.
 
-    Forward is told that what is on the meta device is on ``target``: ``"cuda" if x.is_cuda else "cpu"`` is no fault.
+    A tensor counts if it meets the model's tensors in an operator that needs one device. 0-dimensional tensors and
+    indices may be on the CPU, and tensors that the module holds are not examined. Forward sees the meta device as
+    ``target``, so that ``"cuda" if x.is_cuda else "cpu"`` is not reported. Values that forward reads are 1; if it
+    cannot run with these, the part of it before that is judged.
 
-    Only those count that meet the model's tensors in an operator that wants one device; a 0-dimensional tensor and an
-    index may be on the CPU. What the module holds already is not looked at. Where forward asks for values they are 1;
-    where it cannot run so, the part of it before that is judged. Raises what copying raises.
+    Raises:
+        Exception: whatever copying the model raises.
     """
     refuse_ties_to_original(model)
-    found, whole = _probe(model, args, kwargs, Pretending(torch.device("meta"), target, lambda place: True))
-    if not whole:  # what it does on the target may need the target
-        found, _ = _probe(model, args, kwargs, Pretending(torch.device("meta"), target, lambda place: False))
+    found, whole = _probe(model, args, kwargs, SpoofDevice(torch.device("meta"), target, lambda line: True))
+    if not whole:  # its branch for the target may need the target
+        found, _ = _probe(model, args, kwargs, SpoofDevice(torch.device("meta"), target, lambda line: False))
     return found
 
 
 def _probe(
-    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], told: Pretending
-) -> tuple[list[Stranger], bool]:
-    """The strangers, and whether ``forward`` ran to its end."""
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], spoof: SpoofDevice
+) -> tuple[list[HardcodedTensor], bool]:
+    """Return the tensors, and whether ``forward`` ran to its end."""
     memo: dict[int, Any] = {id(t): _on_meta(t) for t in [*model.parameters(), *model.buffers()]}
-    twin = copy.deepcopy(model, memo).eval()
-    watch = _Watch([tensor for _, tensor in unregistered_tensors(twin)])
+    copied = copy.deepcopy(model, memo).eval()
+    watch = _Watch([tensor for _, tensor in unregistered_tensors(copied)])
     own_args, own_kwargs = map_tensors(_on_meta, (tuple(args), dict(kwargs)))
     whole = False
-    # The run without values may end early: whether forward runs with them, the stages tell.
-    with torch.no_grad(), told.machine(), told, _Recurrent(watch), each_operator(watch.run), suppress(Exception):
-        twin(*own_args, **own_kwargs)
+    # The run without values may end early; whether forward runs with values is judged by the stages.
+    with torch.no_grad(), spoof.machine(), spoof, _Recurrent(watch), each_operator(watch.run), suppress(Exception):
+        copied(*own_args, **own_kwargs)
         whole = True
     return list(dict.fromkeys(watch.found)), whole
 
 
 class _Recurrent(TorchFunctionMode):
-    """torch.lstm and its like look at the devices themselves, before any operator runs."""
+    """torch.lstm, torch.gru and torch.rnn_* compare devices themselves, before any operator runs."""
 
     def __init__(self, watch: _Watch) -> None:
         super().__init__()
@@ -100,13 +102,13 @@ class _Recurrent(TorchFunctionMode):
 
 
 class _Watch:
-    """Runs each operator, with strangers moved to where its other operands are, and keeps whose fault they are."""
+    """Runs each operator with fixed tensors moved to the device of its other operands, and keeps their origin."""
 
     def __init__(self, known: list[torch.Tensor]) -> None:
-        self.found: list[Stranger] = []
+        self.found: list[HardcodedTensor] = []
         self._known = known
-        self._origins: dict[int, tuple[torch.Tensor, Stranger]] = {}
-        self._asked = 0
+        self._origins: dict[int, tuple[torch.Tensor, HardcodedTensor]] = {}
+        self._reads = 0
 
     def run(self, operator: Any, args: Any, kwargs: Any) -> Any:
         operands = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
@@ -119,44 +121,44 @@ class _Watch:
         return self._label(self._made(operator, args, kwargs), name, away)
 
     def _made(self, operator: Any, args: Any, kwargs: Any) -> Any:
-        """The result of ``operator``; of one that wants values (``nonzero``, ``item``) as if each of them were 1."""
+        """Return the result of ``operator``; one that needs values (``nonzero``, ``item``) sees ones."""
         try:
             return operator(*args, **kwargs)
         except (NotImplementedError, RuntimeError):
-            self._asked += 1
-            if self._asked > _MOST_ASKED:
+            self._reads += 1
+            if self._reads > _MOST_READS:
                 raise
             call = map_tensors(lambda t: torch.ones(t.shape, dtype=t.dtype) if t.is_meta else t, (args, kwargs))
             return map_tensors(_on_meta, operator(*call[0], **call[1]))
 
     def together(self, call: Any) -> Any:
-        """The arguments of ``call`` on one device, once those that are not have been noted."""
+        """Note the arguments of ``call`` that are on another device, and return all of them on one device."""
         away = [t for t in flatten(call)[0] if isinstance(t, torch.Tensor) and not t.is_meta and t.dim()]
-        self.found += [stranger for tensor in away if (stranger := self._origin(tensor))]
+        self.found += [hardcoded for tensor in away if (hardcoded := self._origin(tensor))]
         return map_tensors(lambda t: _on_meta(t) if t.dim() else t, call)
 
-    def _origin(self, tensor: torch.Tensor) -> Stranger | None:
+    def _origin(self, tensor: torch.Tensor) -> HardcodedTensor | None:
         if id(tensor) in self._origins:
             return self._origins[id(tensor)][1]
         known = any(tensor is other or tensor.data_ptr() == other.data_ptr() for other in self._known)
         return None if known else _here("a tensor made outside forward", tensor.device)
 
     def _label(self, made: Any, name: str, sources: list[torch.Tensor]) -> Any:
-        """Keep where the tensors of ``made`` that are not on the meta device come from."""
+        """Keep the origin of the tensors in ``made`` that are not on the meta device."""
         for tensor in flatten(made)[0]:
             if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
                 origins = [self._origins[id(t)][1] for t in sources if id(t) in self._origins]
                 if origins or not sources or name == "aten::lift_fresh":
-                    stranger = origins[0] if origins else _here(name.removeprefix("aten::"), tensor.device)
-                    self._origins[id(tensor)] = (tensor, stranger)
+                    hardcoded = origins[0] if origins else _here(name.removeprefix("aten::"), tensor.device)
+                    self._origins[id(tensor)] = (tensor, hardcoded)
                 else:
                     self._known.append(tensor)
         return made
 
 
-def _here(operator: str, device: torch.device) -> Stranger:
+def _here(operator: str, device: torch.device) -> HardcodedTensor:
     file, line = stack_place("".join(traceback.format_stack()))
-    return Stranger({"lift_fresh": "tensor", "_to_copy": "to"}.get(operator, operator), device, file, line)
+    return HardcodedTensor({"lift_fresh": "tensor", "_to_copy": "to"}.get(operator, operator), device, file, line)
 
 
 def _crosses(name: str, operands: list[torch.Tensor]) -> bool:

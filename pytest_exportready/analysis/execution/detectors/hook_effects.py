@@ -1,4 +1,4 @@
-"""What forward hooks do in a call: whether they change what passes through them, and whether they keep it."""
+"""Observe what forward hooks do in a call: whether they change tensors that pass through them, or keep them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ from pytest_exportready.analysis.torch_internals.tensors import each_operator
 
 @dataclass
 class HookEffect:
-    """names: of the modules on which a hook is registered. changes: what passes comes out with other numbers.
-
-    keeps: a tensor of the call outlives it. serves: forward itself answers otherwise without the hook.
-    """
+    """What one hook does."""
 
     place: HookPlace
-    names: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # of the modules on which it is registered
     owned: bool = False
-    changes: bool = False
-    keeps: bool = False
-    serves: bool = False
+    changes: bool = False  # tensors come out with other values
+    keeps: bool = False  # a tensor of the call outlives the call
+    serves: bool = False  # the output differs without the hook
 
 
 def hook_effects(model: nn.Module, call: Call) -> list[HookEffect]:
-    """The effect of each forward hook of the user's on an eval call of ``model``. Raises what the call raises."""
+    """Return the effect of each forward hook in user code on an eval call of ``model``.
+
+    Raises:
+        Exception: whatever the call raises.
+    """
     hooks = users_hooks(model)
     effects: dict[HookPlace, HookEffect] = {}
     watches = []
@@ -50,13 +51,13 @@ def hook_effects(model: nn.Module, call: Call) -> list[HookEffect]:
     with preserved(model), global_state_kept():
         model.eval()
         with _in_place(hooks, [watch.run for watch in watches]):
-            answer = run(model, [call])[0]
+            output = run(model, [call])[0]
         gc.collect()
         for watch in watches:
             watch.effect.keeps |= any(ref() is not None for ref in watch.seen)
     keepers = [hook for hook in hooks if effects[hook.place].keeps]
     if keepers:
-        serve = not _same_without(model, keepers, call, answer)
+        serve = not _same_without(model, keepers, call, output)
         for hook in keepers:
             effects[hook.place].serves = serve
     return list(effects.values())
@@ -68,7 +69,7 @@ class _Watch:
         self.seen: list[weakref.ref[torch.Tensor]] = []
 
     def run(self, *given: Any) -> Any:
-        """The hook gets aliases of the tensors that pass, so that one which it keeps is told from the module's own."""
+        """Call the hook with aliases of the tensors, so that a kept one is not confused with the module's own."""
         through = given[1:] if self.before else given[-1:]
         was = map_tensors(lambda t: t.detach().clone(), through)
         own: dict[int, torch.Tensor] = {}
@@ -89,7 +90,7 @@ class _Watch:
 
 
 def _as_arguments(returned: Any, through: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a pre-hook returned in the form it was given: ``(args,)``, or ``(args, kwargs)`` for one with kwargs."""
+    """Return the result of a pre-hook in the form of its input: ``(args,)``, or ``(args, kwargs)``."""
     if len(through) == 2:
         return tuple(returned)
     return (returned if isinstance(returned, tuple) else (returned,),)
@@ -115,12 +116,12 @@ def _same(before: Any, after: Any) -> bool:
     return len(a) == len(b) and all(equal_bits(x, y.detach()) for x, y in zip(a, b, strict=True))
 
 
-def _same_without(model: nn.Module, hooks: list[UsersHook], call: Call, answer: Any) -> bool:
+def _same_without(model: nn.Module, hooks: list[UsersHook], call: Call, output: Any) -> bool:
     nothing: Callable[..., None] = lambda *_: None  # noqa: E731
     try:
         with preserved(model), global_state_kept(), _in_place(hooks, [nothing] * len(hooks)):
             model.eval()
-            return compare(answer, run(model, [call])[0], Tolerance()).agree
+            return compare(output, run(model, [call])[0], Tolerance()).agree
     except Exception:
         return False
 

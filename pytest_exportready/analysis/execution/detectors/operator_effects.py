@@ -1,4 +1,4 @@
-"""What the custom operators of a user do while something runs, held against what their schemas say."""
+"""Observe what custom operators do while something runs, compared with what their schemas declare."""
 
 from __future__ import annotations
 
@@ -17,18 +17,14 @@ from pytest_exportready.analysis.torch_internals.tensors import each_operator
 
 @dataclass
 class Observed:
-    """One operator: its first arguments, as they were before the call, and what any of its calls did.
-
-    written: arguments that changed, aliased: those whose memory a result shares, where the schema says neither.
-    differentiated: a floating-point argument required a gradient, and gradients were recorded.
-    """
+    """One operator, the arguments of its first call, and what any of its calls did."""
 
     operator: Any
-    args: tuple[Any, ...]
+    args: tuple[Any, ...]  # as they were before the call
     kwargs: dict[str, Any]
-    written: dict[str, None] = field(default_factory=dict)
-    aliased: dict[str, None] = field(default_factory=dict)
-    differentiated: bool = False
+    written: dict[str, None] = field(default_factory=dict)  # arguments that changed; not declared by the schema
+    aliased: dict[str, None] = field(default_factory=dict)  # arguments whose memory a result shares; not declared
+    differentiated: bool = False  # an argument required a gradient, and gradients were recorded
 
     @property
     def name(self) -> str:
@@ -36,13 +32,13 @@ class Observed:
 
 
 def operator_name(operator: Any) -> str:
-    """``mylib::op``, with its overload if that is not the default one."""
+    """Return ``mylib::op``, with its overload unless that is the default one."""
     overload = "" if operator._overloadname == "default" else f".{operator._overloadname}"
     return f"{operator._schema.name}{overload}"
 
 
 def observe(work: Callable[[], Any], found: dict[Any, Observed]) -> None:
-    """Run ``work`` and tell ``found`` of each of the user's operators. What ``work`` raises is raised, after that."""
+    """Run ``work`` and add each custom operator that it calls to ``found``, also those before ``work`` raises."""
 
     def handle(operator: Any, args: Any, kwargs: Any) -> Any:
         if not is_custom(operator):
@@ -65,7 +61,7 @@ def observe(work: Callable[[], Any], found: dict[Any, Observed]) -> None:
 
 
 def _undeclared(operator: Any, now: Any, then: Any) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
-    """Name, tensor and earlier copy of every argument that, by the schema, is neither written nor handed out."""
+    """Yield name, tensor and earlier copy of every argument that the schema declares neither mutated nor aliased."""
     for position, argument in enumerate(operator._schema.arguments):
         if argument.alias_info is None:
             current, earlier = (

@@ -1,4 +1,4 @@
-"""The line of a forward at which it draws random numbers: torch's, Python's or numpy's."""
+"""Find the line at which a forward draws random numbers of torch, Python or NumPy."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.analysis.source.user_frames import stack_place
+from pytest_exportready.analysis.source.user_frames import is_users
 
 
 def random_line(run: Callable[[], Any]) -> tuple[str, int]:
-    """File and line of the user's at which ``run()`` first moves a global random state; ``("", 0)`` when none does.
+    """Return the line of user code at which ``run()`` first changes a global random state; ``("", 0)`` if none does.
 
-    Generators of the user's own, and memory that was never written, leave no trace.
+    The user's own generators, and uninitialized memory, are not seen.
     """
     found: list[tuple[str, int]] = []
     start = _states()
     before = sys.gettrace()
 
     def enter(frame: FrameType, event: str, _: Any) -> Any:
-        return None if found or not _is_users(frame.f_code.co_filename) else _Lines(frame).step
+        return None if found or not is_users(frame.f_code.co_filename) else _Lines(frame).step
 
     class _Lines:
         def __init__(self, frame: FrameType) -> None:
@@ -49,7 +49,3 @@ def _states() -> tuple[Any, ...]:
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     torches = tuple(bytes(state.tolist()) for state in [torch.get_rng_state(), *cuda])
     return torches, random.getstate(), bytes(drawn[1]), drawn[2:]
-
-
-def _is_users(file: str) -> bool:
-    return bool(stack_place(f'File "{file}", line 1, in f')[0])

@@ -1,8 +1,9 @@
-"""What training mode changes in a forward pass, found by running it in both modes."""
+"""Compare a forward pass in training mode with one in eval mode."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,31 +18,33 @@ from pytest_exportready.analysis.module.snapshot import preserved
 
 @dataclass(frozen=True)
 class _Pass:
-    """One forward pass: its answer, the names of what it wrote, where it left the random numbers."""
+    """What one forward pass did."""
 
-    answer: Any
-    written: frozenset[str]
-    drawn: tuple[bytes, object]
+    output: Any
+    written: frozenset[str]  # names of state
+    random_states: tuple[bytes, object]  # after it
 
 
 def mode_shows(model: nn.Module, call: Call) -> bool | None:
-    """Whether ``model`` as it is answers otherwise than in eval mode, writes other state, or draws random numbers that
-    eval mode does not: what is random may agree by chance. None where it does not run in both modes. ``model`` is left
-    as it was.
+    """Return whether ``model`` in its present mode differs from eval mode in outputs, written state or random numbers.
+
+    Random numbers count because random outputs may agree by chance. None if it does not run in both modes. ``model`` is
+    restored.
     """
     try:
-        given, evaluated = _pass(model, call, evaluates=False), _pass(model, call, evaluates=True)
+        present, evaluated = _pass(model, call), _pass(model, call, nn.Module.eval)
     except Exception:
-        return None  # stage eager tells why it does not run
-    if (given.written, given.drawn) != (evaluated.written, evaluated.drawn):
+        return None  # the stage eager reports why it does not run
+    if (present.written, present.random_states) != (evaluated.written, evaluated.random_states):
         return True
-    return not compare(given.answer, evaluated.answer, Tolerance()).agree
+    return not compare(present.output, evaluated.output, Tolerance()).agree
 
 
-def _pass(model: nn.Module, call: Call, evaluates: bool) -> _Pass:
+def _pass(model: nn.Module, call: Call, prepare: Callable[[nn.Module], object] = lambda model: None) -> _Pass:
     with preserved(model) as before, global_state_kept():
         torch.manual_seed(0)
         random.seed(0)
-        (answer,) = run(model.eval() if evaluates else model, [call])
+        prepare(model)
+        (output,) = run(model, [call])
         written = frozenset(c.where for c in before.changes() if c.where.rpartition(".")[2] != "training")
-        return _Pass(answer, written, (bytes(torch.get_rng_state().tolist()), random.getstate()))
+        return _Pass(output, written, (bytes(torch.get_rng_state().tolist()), random.getstate()))

@@ -1,4 +1,4 @@
-"""Parameters that forward reads and the module has not, wherever they are kept: a class, a set, another module."""
+"""Find parameters that forward reads and that are not registered: kept in a class, a set, another module."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.analysis.torch_internals.tensors import each_operator
 
 
-def foreign_parameters(module: nn.Module, call: Call) -> list[nn.Parameter]:
-    """Those that operators are given in a ``call`` of ``module``, which is put back as it was; up to where it cannot be
-    watched, as in compiled code.
+def unregistered_parameters(module: nn.Module, call: Call) -> list[nn.Parameter]:
+    """Return the parameters, other than those of ``module``, that operators receive in ``call``.
+
+    The module is restored. Parameters behind code that cannot be observed, such as compiled code, are not seen.
     """
     own = {id(parameter) for parameter in module.parameters()}
     found: dict[int, nn.Parameter] = {}

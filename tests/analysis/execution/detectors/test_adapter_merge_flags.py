@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.execution.detectors.adapter_merge_flags import lying_flags
+from pytest_exportready.analysis.execution.detectors.adapter_merge_flags import wrong_merge_flags
 
 
 class Adapted(nn.Module):
@@ -19,13 +19,13 @@ class Adapted(nn.Module):
 X = torch.ones(1, 2)
 
 
-def test_a_flag_without_which_the_recorded_output_comes_back() -> None:
+def test_a_wrong_flag() -> None:
     model = nn.Sequential(Adapted(merged=True))
     golden = nn.Sequential(Adapted(merged=False))(X)
-    assert lying_flags(model, ((X,), {}), golden, 1e-6) == ["0.merged"]
+    assert wrong_merge_flags(model, ((X,), {}), golden, 1e-6) == ["0.merged"]
     assert model[0].merged
 
 
-def test_flags_that_are_not_at_fault() -> None:
-    assert lying_flags(Adapted(merged=True), ((X,), {}), X * 7, 1e-6) == []
-    assert lying_flags(nn.Linear(2, 2), ((X,), {}), X, 1e-6) == []
+def test_correct_flags() -> None:
+    assert wrong_merge_flags(Adapted(merged=True), ((X,), {}), X * 7, 1e-6) == []
+    assert wrong_merge_flags(nn.Linear(2, 2), ((X,), {}), X, 1e-6) == []

@@ -1,4 +1,4 @@
-"""What forward asks besides its inputs is told with its line; what torch asks for itself is not."""
+"""Reads of the clock, the environment and the like are found with their line; those by torch are not."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.analysis.execution.detectors.ambient_reads import outside_reads
+from pytest_exportready.analysis.execution.detectors.ambient_reads import ambient_reads
 
 X = torch.ones(2, 4)
 
 
-class Asks(nn.Module):
-    def __init__(self, asked: Callable[[], Any]) -> None:
+class Reads(nn.Module):
+    def __init__(self, read: Callable[[], Any]) -> None:
         super().__init__()
-        self.linear, self.asked = nn.Linear(4, 4), asked
+        self.linear, self.read = nn.Linear(4, 4), read
 
     def forward(self, x: Tensor) -> Any:
-        factor = self.asked()
+        factor = self.read()
         return self.linear(x) * float(factor is not None)
 
 
@@ -33,35 +33,35 @@ def first_line(function: Callable[..., Any]) -> int:
     return function.__code__.co_firstlineno
 
 
-ASKED: dict[str, tuple[Callable[[], Any], str]] = {
-    "time": (lambda: time.time(), "the clock"),
-    "perf_counter": (lambda: time.perf_counter(), "the clock"),
-    "datetime": (lambda: datetime.datetime.now(), "the clock"),
-    "environ": (lambda: os.environ.get("NOT_THERE"), "the environment"),
-    "getenv": (lambda: os.getenv("NOT_THERE"), "the environment"),
-    "random": (lambda: random.random(), "random numbers of Python's or numpy's"),
-    "randint": (lambda: random.randint(0, 3), "random numbers of Python's or numpy's"),
-    "grad mode": (lambda: torch.is_grad_enabled(), "the grad mode"),
-    "seed": (lambda: torch.manual_seed(0), "or sets a random state"),
-    "urandom": (lambda: os.urandom(1), "random bytes"),
+READS: dict[str, tuple[Callable[[], Any], str]] = {
+    "time": (lambda: time.time(), "reads the clock"),
+    "perf_counter": (lambda: time.perf_counter(), "reads the clock"),
+    "datetime": (lambda: datetime.datetime.now(), "reads the clock"),
+    "environ": (lambda: os.environ.get("NOT_THERE"), "reads the environment"),
+    "getenv": (lambda: os.getenv("NOT_THERE"), "reads the environment"),
+    "random": (lambda: random.random(), "draws random numbers of Python or NumPy"),
+    "randint": (lambda: random.randint(0, 3), "draws random numbers of Python or NumPy"),
+    "grad mode": (lambda: torch.is_grad_enabled(), "reads the grad mode"),
+    "seed": (lambda: torch.manual_seed(0), "sets or reads the random seed"),
+    "urandom": (lambda: os.urandom(1), "draws random bytes"),
 }
 
 
-@pytest.mark.parametrize("name", ASKED)
-def test_told_with_its_line(name: str) -> None:
-    asked, words = ASKED[name]
-    model = Asks(asked)
-    (read,) = outside_reads(lambda: model(X))
-    assert (read.words, read.file, read.line) == (words, __file__, first_line(asked))
+@pytest.mark.parametrize("name", READS)
+def test_the_line_is_named(name: str) -> None:
+    reads, words = READS[name]
+    model = Reads(reads)
+    (read,) = ambient_reads(lambda: model(X))
+    assert (read.words, read.file, read.line) == (words, __file__, first_line(reads))
 
 
-def test_torch_asks_what_it_likes() -> None:
+def test_reads_by_torch() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.MultiheadAttention(4, 2)).eval()
-    assert outside_reads(lambda: model[:2](X)) == outside_reads(lambda: model[2](X, X, X)) == []
+    assert ambient_reads(lambda: model[:2](X)) == ambient_reads(lambda: model[2](X, X, X)) == []
 
 
 class Moves(nn.Module):
-    """Of the clock, and of a list that is global."""
+    """Reads the clock, or a global list."""
 
     def __init__(self, by_clock: bool) -> None:
         super().__init__()
@@ -76,17 +76,17 @@ class Moves(nn.Module):
 CALLS: list[int] = []
 
 
-def test_a_clock_is_no_dropout() -> None:
+def test_a_clock_is_not_dropout() -> None:
     readiness = export_ready_check(Moves(by_clock=True).eval(), (X,))
     (finding,) = (finding for finding in readiness.errors if finding.code == "ER111")
-    assert "forward asks the clock" in finding.message
+    assert "`forward` reads the clock" in finding.message
     assert (finding.file, finding.line) == (__file__, first_line(Moves.forward) + 1)
 
 
-def test_state_that_is_global_is_no_dropout() -> None:
+def test_global_state_is_not_dropout() -> None:
     readiness = export_ready_check(Moves(by_clock=False).eval(), (X,))
     (finding,) = (finding for finding in readiness.errors if finding.code == "ER111")
-    assert "although the random states are as they were" in finding.message
+    assert "same inputs and random states" in finding.message
     assert "dropout" not in finding.fix
 
 
@@ -97,10 +97,10 @@ class Seeds(nn.Module):
 
 
 def test_a_seed_that_no_program_keeps() -> None:
-    """Told after an export as well: torch wraps its functions differently from then on."""
+    """Also found after an export, when torch has wrapped its functions."""
     readiness = export_ready_check(Seeds().eval(), (X,))
     (finding,) = (finding for finding in readiness.errors if finding.code == "ER501")
-    assert "sets a random state" in finding.message
+    assert "`forward` sets or reads the random seed" in finding.message
     assert (finding.file, finding.line) == (__file__, first_line(Seeds.forward) + 1)
 
 
@@ -112,8 +112,8 @@ class ByGradMode(nn.Module):
         return y
 
 
-def test_a_disagreement_names_it() -> None:
+def test_a_difference_names_it() -> None:
     readiness = export_ready_check(ByGradMode().eval(), (X,))
     (finding,) = (finding for finding in readiness.errors if finding.code == "ER501")
-    assert "forward asks the grad mode" in finding.message
+    assert "`forward` reads the grad mode" in finding.message
     assert (finding.file, finding.line) == (__file__, first_line(ByGradMode.forward) + 2)

@@ -1,4 +1,4 @@
-"""The line of a value that a program keeps from its example, and of a way that only the trace takes."""
+"""The line of a value that is a constant in the program, and of a branch that is taken only while tracing."""
 
 from __future__ import annotations
 
@@ -43,18 +43,16 @@ def swallowed(hidden: Tensor, x: Tensor) -> Tensor:
     return hidden - total
 
 
-def asks_whether_it_is_traced(hidden: Tensor, x: Tensor) -> Tensor:
+def branches_on_tracing(hidden: Tensor, x: Tensor) -> Tensor:
     if torch.compiler.is_exporting():  # HERE
         return hidden
     return hidden * 2
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("function", "strict"), [(assumed, True), (swallowed, False), (asks_whether_it_is_traced, False)]
-)
+@pytest.mark.parametrize(("function", "strict"), [(assumed, True), (swallowed, False), (branches_on_tracing, False)])
 def test_the_line_is_named(function: Any, strict: bool) -> None:
-    """A result that was declared constant, a failure that was swallowed, a branch on being traced."""
+    """A result that is declared constant, an exception that is caught, a branch on tracing."""
     torch.manual_seed(0)
     (finding,) = export_ready_check(Net(function).eval(), (torch.randn(4, 3),), strict=strict, stages=["parity"]).errors
     assert finding.code == "ER501"
@@ -65,8 +63,8 @@ def test_the_line_is_named(function: Any, strict: bool) -> None:
     assert "custom_op" in finding.fix
 
 
-def test_a_disagreement_of_another_kind_names_no_line() -> None:
-    """Different numbers on the same way: the fast path of nn.TransformerEncoder."""
+def test_a_difference_without_a_line() -> None:
+    """Different numbers in the same branch: the fast path of nn.TransformerEncoder."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, batch_first=True)
     model = nn.TransformerEncoder(layer, 1).eval()

@@ -1,4 +1,4 @@
-"""The other way that forward takes on another device is found by running it here, and nothing is left behind."""
+"""Branches on the device are found by running the module here; everything is restored."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def found(do: Callable[[Any, Tensor], Any], target: str = "cuda") -> list[Branch
 @pytest.mark.parametrize(
     ("do", "outcome"),
     [
-        (lambda m, x: x + 1 if x.is_cuda else x, "answers"),
+        (lambda m, x: x + 1 if x.is_cuda else x, "outputs"),
         (lambda m, x: x.double().float() if x.is_cuda else x, "operators"),
         (lambda m, x: torch.ops.exportready_absent.scan(x) if x.is_cuda else x, "fails"),
     ],
 )
-def test_what_the_other_way_does_is_told(do: Callable[[Any, Tensor], Any], outcome: str) -> None:
+def test_the_outcome_of_the_other_branch(do: Callable[[Any, Tensor], Any], outcome: str) -> None:
     (branch,) = found(do)
-    assert (branch.outcome, branch.asked, Path(branch.file).name) == (outcome, "is_cuda", Path(__file__).name)
+    assert (branch.outcome, branch.read, Path(branch.file).name) == (outcome, "is_cuda", Path(__file__).name)
 
 
-def test_each_guilty_line_is_named_and_no_other() -> None:
+def test_each_line_that_branches_is_named() -> None:
     def do(m: Any, x: Tensor) -> Tensor:
         x = x + torch.zeros(2, device=x.device)
         x = x + 1 if x.is_cuda else x
@@ -55,16 +55,16 @@ def test_each_guilty_line_is_named_and_no_other() -> None:
     assert [branch.line - first for branch in found(do)] == [2, 4]
 
 
-def test_two_lines_that_differ_only_together_are_told_as_one() -> None:
+def test_two_lines_that_differ_only_together_are_one_branch() -> None:
     def do(m: Any, x: Tensor) -> Tensor:
         first = x.is_cuda
         second = x.is_cuda
         return x + 1 if first and second else x
 
-    assert [branch.outcome for branch in found(do)] == ["answers"]
+    assert [branch.outcome for branch in found(do)] == ["outputs"]
 
 
-def test_a_region_of_autocast_follows_the_device_asked_for() -> None:
+def test_an_autocast_region_follows_the_device() -> None:
     def do(m: Any, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, torch.bfloat16):
             return m.linear(x)
@@ -73,12 +73,12 @@ def test_a_region_of_autocast_follows_the_device_asked_for() -> None:
 
 
 @pytest.mark.parametrize("target", ["mps", "xpu"])
-def test_other_kinds_of_devices_are_pretended_too(target: str) -> None:
+def test_other_types_of_devices(target: str) -> None:
     assert len(found(lambda m, x: x + 1 if x.device.type == target else x, target)) == 1
     assert found(lambda m, x: x + 1 if x.is_cuda else x + torch.zeros(2, device=x.device), target) == []
 
 
-def test_a_module_that_repeats_nothing_is_not_judged() -> None:
+def test_a_module_that_does_not_repeat_itself() -> None:
     calls: list[int] = []
 
     def do(m: Any, x: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def test_a_module_that_repeats_nothing_is_not_judged() -> None:
     assert found(do) == []
 
 
-def test_devices_in_the_answer_are_no_difference() -> None:
+def test_devices_in_the_output_are_ignored() -> None:
     class Held:
         def __init__(self, x: Tensor) -> None:
             self.device, self.value, self.again = x.device, x * 1, self
@@ -96,7 +96,7 @@ def test_devices_in_the_answer_are_no_difference() -> None:
     assert found(lambda m, x: {"held": Held(x), "device": x.device}) == []
 
 
-def test_nothing_is_left_behind() -> None:
+def test_everything_is_restored() -> None:
     def do(m: Any, x: Tensor) -> Tensor:
         m.count += 1
         return x.add_(1) + torch.rand(2) if x.is_cuda else x

@@ -1,4 +1,4 @@
-"""What custom operators do while something runs."""
+"""Custom operators that modify or alias undeclared arguments are found while they run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def seen(work: Any) -> dict[str, Observed]:
 
 
 def test_the_arguments_are_those_before_the_call() -> None:
-    """Copies: what the operator writes into its own afterwards does not reach them."""
+    """They are copies, which the operator does not modify."""
     x = torch.ones(3)
     (observed,) = seen(lambda: ops.openly_writes(x, 2.0)).values()
     assert torch.equal(observed.args[0], torch.ones(3))
@@ -27,7 +27,7 @@ def test_the_arguments_are_those_before_the_call() -> None:
     assert torch.equal(x, torch.full((3,), 2.0))
 
 
-def test_what_the_schema_does_not_say() -> None:
+def test_undeclared_effects() -> None:
     x = torch.ones(2, 3)
     found = seen(lambda: (ops.secretly_writes(x, 2.0), torch.ops.exportready_ops.same_memory(x)))
     assert list(found["secretly_writes"].written) == ["x"]
@@ -35,13 +35,13 @@ def test_what_the_schema_does_not_say() -> None:
 
 
 def test_a_later_call_counts_too() -> None:
-    """Written in the second call only: times one changes nothing."""
+    """Modified in the second call only: multiplying by one changes nothing."""
     x = torch.ones(2)
     found = seen(lambda: (ops.secretly_writes(x, 1.0), ops.secretly_writes(x, 3.0)))
     assert list(found["secretly_writes"].written) == ["x"]
 
 
-def test_what_the_schema_says_is_no_fault() -> None:
+def test_declared_effects() -> None:
     x = torch.ones(2, 3)
     work = lambda: (  # noqa: E731
         ops.openly_writes(x, 2.0),
@@ -61,7 +61,7 @@ def test_whether_gradients_were_recorded(requires_grad: bool, expected: bool) ->
         assert not seen(lambda: torch.ops.exportready_ops.in_kernel(x))["in_kernel"].differentiated
 
 
-def test_what_was_seen_stays_when_the_run_fails() -> None:
+def test_observations_are_kept_if_the_run_fails() -> None:
     found: dict[Any, Observed] = {}
 
     def work() -> None:
@@ -73,7 +73,7 @@ def test_what_was_seen_stays_when_the_run_fails() -> None:
     assert [observed.name for observed in found.values()] == ["exportready_ops::doubled"]
 
 
-def test_torchs_own_operators_are_no_users() -> None:
+def test_is_custom() -> None:
     assert not is_custom(torch.ops.aten.add.Tensor)
     assert not is_custom(print)
     assert is_custom(torch.ops.exportready_ops.doubled.default)

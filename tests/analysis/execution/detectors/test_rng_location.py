@@ -56,7 +56,7 @@ def test_nothing_drawn() -> None:
     assert random_line(lambda: torch.rand(2, generator=torch.Generator())) == ("", 0)
 
 
-def test_an_exception_passes_and_the_tracer_is_put_back() -> None:
+def test_an_exception_is_raised_and_the_tracer_restored() -> None:
     before = sys.gettrace()
     with pytest.raises(ZeroDivisionError):
         random_line(lambda: 1 / 0)

@@ -1,4 +1,4 @@
-"""What training mode changes is seen in answers, in what is written and in the random numbers drawn."""
+"""A difference between the modes shows in outputs, in written state and in random numbers."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def counts_in_python(net: Net, x: torch.Tensor) -> torch.Tensor:
 
 
 SHOWS: dict[str, Forward] = {
-    "another answer": lambda net, x: x * 2 if net.training else x,
-    "a drop that hardly ever comes": rarely_drops,
+    "another output": lambda net, x: x * 2 if net.training else x,
+    "a rare drop": rarely_drops,
     "a buffer written": counts_in_training,
     "a counter": counts_in_python,
     "dropout": lambda net, x: F.dropout(x, 0.5, net.training),
 }
 SAME: dict[str, Forward] = {
-    "no question": lambda net, x: x + 1,
+    "no branch": lambda net, x: x + 1,
     "a probability of 0": lambda net, x: F.dropout(x, 0.0, net.training),
     "attention without dropout": lambda net, x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.0 * net.training),
     "random in both": lambda net, x: x + torch.rand_like(x),
@@ -61,7 +61,7 @@ SAME: dict[str, Forward] = {
 def test_it_shows(forward: Forward) -> None:
     net = Net(forward)
     assert mode_shows(net, ((X,), {})) is True
-    assert (net.training, float(net.seen), net.count) == (True, 0.0, 0), "the module is as it was"
+    assert (net.training, float(net.seen), net.count) == (True, 0.0, 0), "the module is restored"
 
 
 @pytest.mark.parametrize("forward", SAME.values(), ids=SAME)
@@ -69,5 +69,5 @@ def test_it_does_not_show(forward: Forward) -> None:
     assert mode_shows(Net(forward), ((X,), {})) is False
 
 
-def test_what_does_not_run_tells_nothing() -> None:
+def test_a_module_that_does_not_run() -> None:
     assert mode_shows(Net(lambda net, x: x + 1), ((), {})) is None

@@ -33,7 +33,7 @@ def affordable(failure: Failure) -> bool:
     The call that measures stops at the limit. In one of several ranks also False for a module that runs a collective or
     contains a wrapper that may: the other ranks do not run at the same time.
     """
-    case, module = failure.trial.case, failure.module
+    module = failure.module
     if sum(parameter.numel() for parameter in module.parameters()) > PARAMETERS:
         return False
     if several_ranks() and inner_wrappers(module):
@@ -49,7 +49,7 @@ def affordable(failure: Failure) -> bool:
 
     try:
         with preserved(module), global_state_kept(), without_collectives(), each_operator(count):
-            run(module, [(case.args, case.kwargs)])
+            run(module, [failure.trial.call])
     except Exception:
         return False
     return time.monotonic() <= until

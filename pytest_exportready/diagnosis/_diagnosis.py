@@ -52,8 +52,7 @@ class Failure:
     @cached_property
     def suspects(self) -> list[Suspect]:
         """Lines of the source that read tensor values or write state, whether or not the export reached them."""
-        case = self.trial.case
-        return suspects(self.module, case.args, case.kwargs)
+        return suspects(self.module, *self.trial.call)
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:

@@ -45,10 +45,9 @@ def draft_problems(failure: Failure, kind: str) -> list[DraftProblem]:
     Args:
         kind: ``DATA_DEPENDENT_ERROR``, ``GUARD_ADDED`` or ``MISSING_FAKE_KERNEL``.
     """
-    case, module = failure.trial.case, failure.module
     if several_ranks() or not affordable(failure):
         return []
-    call = (case.args, dict(case.kwargs))
+    module, call = failure.module, failure.trial.call
     try:
         shapes = dynamic_shapes(module, call, failure.trial.options)
         args, kwargs = distinct(call)

@@ -41,7 +41,7 @@ _SHIFTS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
 
 
 def proved_patch(failure: Failure) -> str:
-    """Return a unified diff of the user's file that makes the module exportable; empty if none is verified."""
+    """Return a unified diff of the file that makes the module exportable; empty if none is verified."""
     try:
         functions = _branches(failure)
         patched = {source: edited(source, rewritten(sites)) for source, sites in functions.items()}
@@ -128,10 +128,9 @@ def _covering_inputs(
 
 def _inputs(failure: Failure) -> Iterator[Call]:
     """Yield the example, the user's other inputs, random ones, and the example negated, scaled and shifted."""
-    case = failure.trial.case
-    example: Call = (case.args, dict(case.kwargs))
+    example = failure.trial.call
     yield example
-    yield from ((tuple(args), kwargs) for args, kwargs in case.more_inputs)
+    yield from ((tuple(args), kwargs) for args, kwargs in failure.trial.case.more_inputs)
     yield from (fresh for seed in (0, 1) for fresh in islice(variations(example, seed), 1))
     for shift in _SHIFTS:
         moved = map_tensors(lambda t: shift(t) if t.is_floating_point() else t, distinct(example))  # noqa: B023
@@ -164,9 +163,8 @@ def _recorded(source: Source, sites: list[Suspect], taken: set[tuple[str, int, b
 
 
 def _exported(failure: Failure) -> torch.export.ExportedProgram:
-    case, options = failure.trial.case, failure.trial.options
-    call = (case.args, dict(case.kwargs))
-    args, kwargs = distinct(call)
-    shapes = dynamic_shapes(failure.module, call, options)
-    strict = failure.trial.mode == "strict"
+    trial = failure.trial
+    args, kwargs = distinct(trial.call)
+    shapes = dynamic_shapes(failure.module, trial.call, trial.options)
+    strict = trial.mode == "strict"
     return torch.export.export(failure.module, args, kwargs, dynamic_shapes=shapes, strict=strict)

@@ -35,8 +35,7 @@ def explain(failure: Failure) -> Finding | None:
     beyond = isinstance(failure.error, IndexError) and not failure.place[0]  # torch does not check the dimension
     if not beyond and not failure.says(_SIGNS):
         return None
-    call = (failure.trial.case.args, failure.trial.case.kwargs)
-    inputs = arguments(failure.module, call)
+    inputs = arguments(failure.module, failure.trial.call)
     shapes = [f"{name} ({_shape(value)})" for name, value in inputs.items()]
     problem = "names a dimension that an input does not have" if beyond else "has a form that torch.export rejects"
     return failure.finding(

@@ -50,7 +50,7 @@ def explain(failure: Failure) -> Finding | None:
     dims = _declared(failure)
     if not (failure.says(_SIGNS) or (dims and failure.says(_AS_KEY))):
         return None
-    leaves = flatten((failure.trial.case.args, dict(failure.trial.case.kwargs)))[0]
+    leaves = flatten(failure.trial.call)[0]
     small = [d.where for d in dims if leaves[d.leaf].shape[d.dim] < 2]
     if small:
         return failure.finding(
@@ -78,8 +78,7 @@ def explain(failure: Failure) -> Finding | None:
 
 def _declared(failure: Failure, only: str = "") -> list[Dynamic]:
     """Return the dimensions that are declared dynamic, or those of the Dim called ``only``."""
-    case = failure.trial.case
-    call = (case.args, dict(case.kwargs))
+    call = failure.trial.call
     spec = dynamic_shapes(failure.module, call, failure.trial.options)
     return declared(failure.module, call, _without_others(spec, only) if only else spec)
 

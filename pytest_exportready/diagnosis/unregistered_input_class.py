@@ -53,10 +53,9 @@ def explain(failure: Failure) -> Finding | None:
         return None
     named = failure.says(_CLASS)
     kind = (named[1] or named[2]).rsplit(".", 1)[-1] if named else "the class"
-    call = (failure.trial.case.args, failure.trial.case.kwargs)
     leaves = [
         (f"{name}{path}", leaf)
-        for name, value in arguments(failure.module, call).items()
+        for name, value in arguments(failure.module, failure.trial.call).items()
         for path, leaf in named_leaves(value)
         if type(leaf).__name__ == kind
     ]

@@ -81,9 +81,8 @@ def _fix(failure: Failure, kind: str, value: Any) -> str:
 
 def _unknown_output(failure: Failure, kind: str) -> tuple[str, Any]:
     """Return path and object of the output of that class, or of any unknown one; ``("", None)`` if not found."""
-    case = failure.trial.case
     try:
-        leaves = named_leaves(failure.trial.reference.output((case.args, case.kwargs)))
+        leaves = named_leaves(failure.trial.reference.output(failure.trial.call))
     except Exception:
         return "", None
     unknown = [(path, leaf) for path, leaf in leaves if not isinstance(leaf, _KNOWN)]

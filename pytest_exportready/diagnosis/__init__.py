@@ -18,7 +18,7 @@ UNCLASSIFIED = Rule(
     """torch.export succeeds.
 
     Why it matters:
-        The failure is of a kind that no other rule knows. The finding has the first paragraph of torch's error, and its
+        The failure is of a kind that no other rule knows. The finding quotes the first paragraph of the error, and its
         fix ends in the call that raises it.
 
     Severity:

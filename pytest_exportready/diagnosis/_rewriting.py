@@ -40,7 +40,7 @@ _SHIFTS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
 
 
 def proved_patch(failure: Failure) -> str:
-    """Return a unified diff of the user's file that makes the module exportable; empty if none is verified."""
+    """Return a unified diff of the file that makes the module exportable; empty if none is verified."""
     try:
         functions = _branches(failure)
         patched = {source: edited(source, rewritten(sites)) for source, sites in functions.items()}

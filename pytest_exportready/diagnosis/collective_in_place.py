@@ -53,7 +53,7 @@ def explain(failure: Failure) -> Finding | None:
 
 
 def _collectives(model: nn.Module) -> Iterator[tuple[str, str, int]]:
-    """Yield name, file and line of the calls into torch.distributed in the forwards of the user's modules."""
+    """Yield name, file and line of the calls into torch.distributed in the forwards of user modules."""
     for forward in dict.fromkeys(type(module).forward for module in model.modules()):
         source = source_of(forward) if isinstance(forward, FunctionType) else None
         if source is None:

@@ -1,4 +1,4 @@
-"""What is known of a value in the source: a tensor, a number taken from one, an object at hand, or nothing."""
+"""Kinds of values in the source: a tensor, a number taken from one, a known object, or unknown."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.d
 
 @dataclass(frozen=True)
 class Kind:
-    """One of the kinds below, or an object at hand."""
+    """One of the kinds below, or a known object."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Known(Kind):
-    """The very object that the program will meet: a module, an attribute of it, a function, a constant."""
+    """An object that exists already: a module, an attribute of it, a function, a constant."""
 
     value: Any = None
 
 
 TENSOR = Kind("tensor")
-MASK = Kind("mask")  # a tensor of truth values
-LOOSE = Kind("loose")  # a tensor whose size only values tell
+MASK = Kind("mask")  # a boolean tensor
+LOOSE = Kind("loose")  # a tensor whose size depends on values
 TENSORS = Kind("tensors")  # a list, tuple or other collection of tensors
 NUMBER = Kind("number")  # of Python, taken from a tensor's values
-PYTHON = Kind("python")  # sizes, flags, configuration: known while the graph is made
+PYTHON = Kind("python")  # sizes, flags, configuration: known while tracing
 UNKNOWN = Kind("unknown")
 
 
 def known(value: Any) -> Kind:
-    """The kind of an object at hand."""
+    """Return the kind of an object."""
     if isinstance(value, torch.Tensor):
         return MASK if value.dtype == torch.bool else TENSOR
     if isinstance(value, (list, tuple)) and value and all(isinstance(item, torch.Tensor) for item in value):
@@ -47,17 +47,17 @@ def is_tensor(kind: Kind) -> bool:
 
 
 def of_values(kind: Kind) -> bool:
-    """Whether asking for its truth asks for the values of a tensor."""
+    """Return whether its truth value depends on tensor values."""
     return is_tensor(kind) or kind is NUMBER
 
 
 def constant(kind: Kind) -> bool:
-    """Whether it is a plain Python constant at hand."""
+    """Return whether it is a known Python constant."""
     return isinstance(kind, Known) and isinstance(kind.value, PLAIN)
 
 
 def either(first: Kind, second: Kind) -> Kind:
-    """What is known of a value that is one or the other."""
+    """Return the kind of a value that is one or the other."""
     if first == second or (constant(first) and constant(second) and _same(first, second)):
         return first
     if all(constant(kind) or kind is PYTHON for kind in (first, second)):
@@ -66,7 +66,7 @@ def either(first: Kind, second: Kind) -> Kind:
 
 
 def mixed(kinds: list[Kind]) -> Kind:
-    """What arithmetic on such values gives."""
+    """Return the kind of the result of arithmetic on such values."""
     for kind in (TENSOR, LOOSE, MASK, UNKNOWN, NUMBER):
         if kind in kinds:
             return kind

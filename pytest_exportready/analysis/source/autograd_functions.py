@@ -1,4 +1,4 @@
-"""The ``torch.autograd.Function`` classes that a forward can come to."""
+"""The ``torch.autograd.Function`` classes that a forward can reach."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from torch import nn
 
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes
 
-MOST = 3000  # functions that are looked at for one class of modules
+MOST = 3000  # functions examined for one class of modules
 
 
 def autograd_functions(model: nn.Module) -> dict[type, str]:
-    """Each class with the qualified name of the first module that mentions it; in forward, in a function of the user's
-    that it calls, or as an attribute of the module. Nothing is run."""
+    """Return each class with the name of the first module that mentions it. Nothing is run.
+
+    Mentioned in ``forward``, in a user function that it calls, or as an attribute of the module.
+    """
     found: dict[type, str] = {}
     for name, module in model.named_modules():
         kept = [_function_of(value) for value in plain_attributes(module).values()]
@@ -31,7 +33,7 @@ def autograd_functions(model: nn.Module) -> dict[type, str]:
 
 
 def lines_reading(model: nn.Module, attribute: str) -> list[tuple[str, int]]:
-    """File and line of every place where forward, or what it can come to, reads ``attribute`` of whatever object."""
+    """Return file and line of every read of ``attribute``, of any object, that forward can reach."""
     lines: dict[tuple[str, int], None] = {}
     kinds: dict[Any, None] = dict.fromkeys(type(module) for module in model.modules())
     for kind in kinds:
@@ -46,7 +48,7 @@ def lines_reading(model: nn.Module, attribute: str) -> list[tuple[str, int]]:
 
 @cache
 def _reached_from(kind: type) -> tuple[tuple[type, ...], tuple[CodeType, ...]]:
-    """The autograd functions that methods of ``kind`` come to, and the code of all that they come to."""
+    """Return the autograd functions, and the code of all functions, that methods of ``kind`` can reach."""
     functions: dict[type, None] = {}
     codes: dict[CodeType, None] = {}
     todo: list[Any] = list(_methods(kind))
@@ -69,7 +71,7 @@ def _reached_from(kind: type) -> tuple[tuple[type, ...], tuple[CodeType, ...]]:
 
 
 def _methods(kind: type) -> Iterator[Any]:
-    """Members of ``kind`` but its constructor; those that are overridden too, where a method calls ``super()``."""
+    """Yield the members of ``kind`` except ``__init__``; overridden ones too if a method calls ``super()``."""
     bases = [base for base in kind.__mro__ if base is not object and not _is_torchs(base)]
     members = [(name, member) for base in bases for name, member in vars(base).items() if name != "__init__"]
     nearest = dict(reversed(members))
@@ -81,7 +83,7 @@ def _methods(kind: type) -> Iterator[Any]:
 
 
 def _function_of(item: Any) -> type | None:
-    """The class itself, or the one whose ``apply`` this is; None for torch's own and for anything else."""
+    """Return the class, or the class whose ``apply`` this is; None for anything else and for torch's classes."""
     item = getattr(item, "__self__", item) if getattr(item, "__name__", "") == "apply" else item
     if not isinstance(item, type) or not issubclass(item, torch.autograd.Function):
         return None
@@ -89,13 +91,13 @@ def _function_of(item: Any) -> type | None:
 
 
 def _is_torchs(item: Any) -> bool:
-    """Whether a class or function comes with torch or with Python."""
+    """Return whether a class or function belongs to torch or Python."""
     package = str(item.__module__).split(".")[0]
     return package == "torch" or package in sys.stdlib_module_names
 
 
 def _reached(function: FunctionType) -> Iterator[Any]:
-    """Functions and classes that the code of ``function`` names: globals, attributes of modules, its closure."""
+    """Yield functions and classes that ``function`` names: globals, attributes of Python modules, its closure."""
     names = _names(function.__code__)
     for name in names & function.__globals__.keys():
         value = function.__globals__[name]

@@ -1,4 +1,4 @@
-"""What the source of a ``torch.autograd.Function`` does that its backward, or a registration of it, must not do."""
+"""Violations of the rules of ``torch.autograd.Function`` in its source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METHODS = ("forward", "setup_context", "backward", "vjp")
 
 
 def breaches(function: type) -> list[Breach]:
-    """In the order of the lines; empty where the class has no source."""
+    """Return the violations in the order of lines; empty if the class has no source."""
     try:
         lines, first = inspect.getsourcelines(function)
         file = inspect.getsourcefile(function) or ""
@@ -34,7 +34,7 @@ def breaches(function: type) -> list[Breach]:
 
 
 def _numpy_names(function: type) -> frozenset[str]:
-    """Names by which the file of ``function`` knows numpy and what is numpy's."""
+    """Return the names in the file of ``function`` that stand for NumPy or its members."""
     known = vars(sys.modules.get(function.__module__, object))
     return frozenset(name for name, value in known.items() if _owner(value).split(".")[0] == "numpy")
 
@@ -44,7 +44,7 @@ def _owner(value: object) -> str:
 
 
 class _Method:
-    """One method; ``tensors`` are the names that surely stand for tensors it was given, ``saved`` for saved ones."""
+    """One method. ``tensors`` are names of tensor arguments, ``saved`` names of saved tensors."""
 
     def __init__(self, tree: ast.FunctionDef, numpy: frozenset[str], *, split: bool) -> None:
         self.tree, self.name, self.numpy = tree, tree.name, numpy
@@ -69,10 +69,10 @@ class _Method:
 
     def leaves_autograd(self, node: ast.AST) -> str:
         if isinstance(node, ast.Attribute) and node.attr == "data" and not self._is_ctx(node.value):
-            return "`.data` hides what it does from autograd"
+            return "`.data` hides operations from autograd"
         detached = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "detach"
         if detached and self.name in ("backward", "vjp") and self._is_saved(node.func.value):  # type: ignore[attr-defined]
-            return "`.detach()` of a saved tensor: no second derivative"
+            return "`.detach()` of a saved tensor removes the second derivative"
         return ""
 
     def leaves_torch(self, node: ast.AST) -> str:
@@ -83,12 +83,12 @@ class _Method:
         while isinstance(base, ast.Attribute):
             base = base.value
         numpy = isinstance(base, ast.Name) and base.id in self.numpy
-        return "numpy sees no tensor while a graph is made" if method == "numpy" or numpy else ""
+        return "NumPy cannot read tensors while tracing" if method == "numpy" or numpy else ""
 
     def keeps(self, node: ast.AST) -> str:
         kept = isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in self.tensors
         if kept and any(isinstance(t, ast.Attribute) and self._is_ctx(t.value) for t in node.targets):  # type: ignore[attr-defined]
-            return "a tensor kept as an attribute of ctx: writes to it go unseen, and it is never freed"
+            return "a tensor is kept as an attribute of ctx, so writes to it are not detected and it is not freed"
         return ""
 
     def writes(self, node: ast.AST) -> str:
@@ -103,7 +103,7 @@ class _Method:
         while isinstance(target, ast.Subscript):
             target = target.value
         written = isinstance(target, ast.Name) and target.id in self.tensors and not self.marks
-        return "an input is written in place without ctx.mark_dirty" if written else ""
+        return "an input is modified in place without `ctx.mark_dirty`" if written else ""
 
     def hands_out(self, node: ast.AST) -> str:
         if not isinstance(node, ast.Return) or self.name != "forward":
@@ -112,7 +112,7 @@ class _Method:
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _VIEWS:
             value = value.func.value
             if isinstance(value, ast.Name) and value.id in self.tensors:
-                return "forward returns a view of its input, which no custom operator may"
+                return "`forward` returns a view of its input, which a custom operator must not do"
         return ""
 
     def _is_ctx(self, node: ast.AST) -> bool:

@@ -1,4 +1,4 @@
-"""Which names of a function hold Python numbers that stem from the size of the batch."""
+"""Names of a function that hold Python numbers computed from the batch size."""
 
 from __future__ import annotations
 
@@ -61,20 +61,27 @@ _COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne")
 
 
 class BatchNames:
-    """dim: the dimension of the batch, None for any. given: parameters that a caller fills with such numbers."""
+    """The names of one function.
+
+    Args:
+        dim: The dimension of the batch; None for any.
+        given: Parameters that the caller passes such numbers for.
+    """
 
     def __init__(self, function: Function, dim: int | None, given: frozenset[str] = frozenset()) -> None:
         self.function = function
         self.dim = dim
         self.names = set(given)
         body = function.body if isinstance(function, ast.FunctionDef) else []
-        for _ in range(2):  # a name may be used, in a loop, above its assignment
+        for _ in range(2):  # in a loop a name may be used above its assignment
             for node in (node for statement in body for node in ast.walk(statement)):
                 self._assign(node)
 
     def branch(self) -> int:
-        """The line of the first branch or loop that the batch decides; 0 when there is none. Checks that only raise
-        are none."""
+        """Return the line of the first branch or loop that depends on the batch size; 0 without one.
+
+        Checks that only raise are not counted.
+        """
         for node in ast.walk(self.function):
             if isinstance(node, ast.If) and _only_raises(node):
                 continue
@@ -85,18 +92,18 @@ class BatchNames:
         return 0
 
     def computes(self, part: ast.AST, operator: str, number: float) -> bool:
-        """Whether a part of the function gives ``operator`` (``mul``) a number of the batch that can be ``number``."""
+        """Return whether a part passes to ``operator`` (``mul``) a number from the batch that can be ``number``."""
         found = any(operator in kinds if kinds else self.dim is not None for kinds in self._computed(part))
-        return found and not any(self._spells(node, number) for node in ast.walk(part))
+        return found and not any(self._is_literal(node, number) for node in ast.walk(part))
 
     def gives_sizes(self, part: ast.AST) -> bool:
-        """Whether a tensor is made there with a size from the batch."""
+        """Return whether a part creates a tensor with a size from the batch."""
         calls = [node for node in ast.walk(part) if isinstance(node, ast.Call)]
         made = [call for call in calls if ast.unparse(call.func).split(".")[-1] in _TAKES_SIZES]
         return any(self.sized(value) for call in made for value in call.args)
 
     def passed(self, call: ast.Call, callee: Function) -> frozenset[str]:
-        """Parameters of ``callee`` that this call fills with numbers of the batch."""
+        """Return the parameters of ``callee`` that this call passes numbers from the batch for."""
         parameters = [argument.arg for argument in [*callee.args.posonlyargs, *callee.args.args]]
         if parameters[:1] == ["self"]:
             del parameters[0]
@@ -104,7 +111,7 @@ class BatchNames:
         return frozenset(found | {keyword.arg or "" for keyword in call.keywords if self.sized(keyword.value)})
 
     def sized(self, node: ast.AST) -> bool:
-        """Whether an expression is a Python number, or several, that stem from the batch."""
+        """Return whether an expression is a Python number, or several, from the batch."""
         if isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) in self.names:
             return True
         if isinstance(node, ast.Attribute):
@@ -143,16 +150,16 @@ class BatchNames:
 
     def _unpack(self, targets: list[ast.expr], value: ast.expr) -> None:
         if isinstance(value, (ast.Tuple, ast.List)):
-            told = [target for target, part in zip(targets, value.elts, strict=False) if self.sized(part)]
+            sized = [target for target, part in zip(targets, value.elts, strict=False) if self.sized(part)]
         else:
             its = slice(None) if self.dim is None else slice(self.dim, self.dim + 1)
-            told = targets[its] if self.sized(value) else []
-        self.names |= {ast.unparse(target) for target in told if not isinstance(target, ast.Starred)}
+            sized = targets[its] if self.sized(value) else []
+        self.names |= {ast.unparse(target) for target in sized if not isinstance(target, ast.Starred)}
 
     def _computed(self, node: ast.AST) -> Iterator[tuple[str, ...]]:
-        """For every place where tensors can be computed with a number of the batch: operators that do it, none for any.
+        """Yield, for each place that computes tensors with a number from the batch, the possible operators; () for any.
 
-        Sizes that are given as sizes are none; what other functions of the user's do with it is looked for in them.
+        Arguments that are sizes do not count, nor does what other user functions do: these are examined themselves.
         """
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func).split(".")[-1]
@@ -176,14 +183,14 @@ class BatchNames:
         for child in [node.value] if isinstance(node, ast.Subscript) else ast.iter_child_nodes(node):
             yield from self._computed(child)
 
-    def _spells(self, node: ast.AST, number: float) -> bool:
-        """Whether the number stands there itself, as what a tensor is computed with."""
+    def _is_literal(self, node: ast.AST, number: float) -> bool:
+        """Return whether the number is written there as an operand."""
         sides = [node.left, node.right] if isinstance(node, ast.BinOp) else []
         values = [_constant(side) for side in sides]
         return any(value == number for value in values) and not any(self.sized(side) for side in sides)
 
     def statement(self, line: int) -> ast.AST:
-        """The smallest statement that holds a line; for a lambda its value."""
+        """Return the smallest statement that contains a line; for a lambda its value."""
         if isinstance(self.function, ast.Lambda):
             return self.function.body
         held = [

@@ -1,7 +1,7 @@
-"""Branches on tensor values, written anew with ``torch.where`` or ``torch.cond``.
+"""Rewrite branches on tensor values with ``torch.where`` or ``torch.cond``.
 
-``torch.where`` where both ways may be computed for every input, ``torch.cond`` where they only change nothing. Whether
-the result is right is proved elsewhere.
+``torch.where`` if both sides may be computed for every input, ``torch.cond`` if they are pure. The caller verifies the
+result.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Choice = ast.If | ast.IfExp
 
 
 class CannotRewrite(Exception):
-    """There is no form of the branch that is safe whatever its values are."""
+    """The branch cannot be rewritten safely."""
 
 
 def choices(sites: Sequence[Suspect]) -> list[Choice]:
-    """The ``if`` at each site, all of one function. Raises CannotRewrite where there is not exactly one."""
+    """Return the ``if`` at each site, all of one function. Raise CannotRewrite if there is not exactly one."""
     found = []
     for site in sites:
         there = [
@@ -41,9 +41,10 @@ def choices(sites: Sequence[Suspect]) -> list[Choice]:
 
 
 def rewritten(sites: Sequence[Suspect]) -> list[Edit]:
-    """Edits that take Python's control flow out of the branches at ``sites``, all of one function.
+    """Return edits that replace the branches at ``sites``, all of one function.
 
-    Raises CannotRewrite for branches that write, draw, print, raise, loop, or of which too little is known.
+    Raises:
+        CannotRewrite: A branch writes, draws random numbers, prints, raises or loops, or too little is known about it.
     """
     wanted = choices(sites)
     edits: list[Edit] = []
@@ -54,12 +55,12 @@ def rewritten(sites: Sequence[Suspect]) -> list[Edit]:
 
 
 class _Branches:
-    """An outermost branch of a function and those inside it, with what is known of the names there."""
+    """An outermost branch of a function and those inside it."""
 
     def __init__(self, site: Suspect, wanted: Sequence[Choice]) -> None:
         self.scope, self.tree, self.wanted = site.scope, site.source.tree, wanted
         self.purity = Purity(site.source, site.scope)
-        self.made: dict[int, bool] = {}  # expressions made here: whether they may be computed and not be chosen
+        self.made: dict[int, bool] = {}  # expressions created here: whether they may be computed but not chosen
         code, outer = site.source.function.__code__, site.source.function.__globals__
         self.torch = next((name for name, value in outer.items() if value is torch), "")
         if not self.torch or self.torch in code.co_varnames:
@@ -76,7 +77,7 @@ class _Branches:
         return Edit.of(choice, choice, self.assignments(choice))
 
     def returned(self, statements: Sequence[ast.stmt]) -> ast.expr:
-        """What the rest of the function returns."""
+        """Return the expression that the rest of the function returns."""
         match statements:
             case [ast.Return(value=ast.expr() as value)]:
                 return self.expression(value)
@@ -96,7 +97,7 @@ class _Branches:
         return [_assign(name, value) for name, value in values.items()]
 
     def values(self, statements: Sequence[ast.stmt]) -> dict[str, ast.expr]:
-        """The values that names have after a block, as expressions of the names before it."""
+        """Return the values of names after a block, as expressions of the names before it."""
         found: dict[str, ast.expr] = {}
         for statement in statements:
             match statement:
@@ -123,22 +124,22 @@ class _Branches:
         return node
 
     def chosen(self, test: ast.expr, first: ast.expr, second: ast.expr) -> ast.expr:
-        """``first`` where the test holds, else ``second``."""
+        """Return the expression for ``first`` if the test holds, else ``second``."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.chosen(test.operand, second, first)
         condition = self.condition(test)
-        if all(self.made.get(id(way)) or self.purity.everywhere(way) for way in (first, second)):
+        if all(self.made.get(id(side)) or self.purity.everywhere(side) for side in (first, second)):
             return self._made(self._torch("where", condition, first, second), everywhere=True)
         operands = [name for name in sorted(_reads(first) | _reads(second)) if name in self.scope]
         operands = [name for name in operands if is_tensor(self.scope[name])]
-        if not operands or not all(id(way) in self.made or self.purity.pure(way) for way in (first, second)):
+        if not operands or not all(id(side) in self.made or self.purity.pure(side) for side in (first, second)):
             raise CannotRewrite
-        ways = [_function(operands, way) for way in (first, second)]
+        sides = [_function(operands, side) for side in (first, second)]
         given = ast.Tuple([_name(name) for name in operands], ast.Load())
-        return self._made(self._torch("cond", condition, *ways, given), everywhere=False)
+        return self._made(self._torch("cond", condition, *sides, given), everywhere=False)
 
     def condition(self, test: ast.expr) -> ast.expr:
-        """A test as a tensor. It is asked for also where an outer branch is not taken."""
+        """Return a test as a tensor expression, which is evaluated even if an outer branch is not taken."""
         if isinstance(test, ast.BoolOp) and self.purity.everywhere(test):
             name = "logical_and" if isinstance(test.op, ast.And) else "logical_or"
             first, *others = map(self.condition, test.values)
@@ -163,7 +164,7 @@ class _Branches:
 
 
 class _AsTensor(ast.NodeTransformer):
-    """``x.item()``, ``float(x)`` and ``bool(x)`` are ``x`` in a comparison."""
+    """Replace ``x.item()``, ``float(x)`` and ``bool(x)`` in a comparison by ``x``."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         match node:
@@ -175,7 +176,7 @@ class _AsTensor(ast.NodeTransformer):
 
 
 def _function(parameters: Sequence[str], value: ast.expr) -> ast.Lambda:
-    """torch.cond refuses branches that return what they were given."""
+    """Return a lambda. ``torch.cond`` rejects branches that return an operand, so a name is cloned."""
     if isinstance(value, (ast.Name, ast.Attribute)):
         value = ast.Call(ast.Attribute(value, "clone", ast.Load()), [], [])
     return ast.Lambda(ast.arguments([], [ast.arg(name) for name in parameters], None, [], [], None, []), value)

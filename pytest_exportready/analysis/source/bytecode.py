@@ -1,4 +1,4 @@
-"""What the code of a module's methods reads and writes, without running it."""
+"""Attributes and globals that the bytecode of a module's methods reads and writes."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from torch import nn
 
 @cache
 def attributes_read(code: CodeType) -> frozenset[str]:
-    """Names of the attributes that ``code``, or a function inside it, reads from whatever object."""
+    """Return the attributes that ``code``, or a function inside it, reads from any object."""
     return _named(code, "LOAD_ATTR", "LOAD_METHOD") | {c for c in code.co_consts if isinstance(c, str)}
 
 
 @cache
 def attributes_written(code: CodeType) -> frozenset[str]:
-    """Names of the attributes that ``code``, or a function inside it, assigns."""
+    """Return the attributes that ``code``, or a function inside it, assigns."""
     return _named(code, "STORE_ATTR")
 
 
 @cache
 def globals_read(code: CodeType) -> frozenset[str]:
-    """Names of the globals, and builtins, that ``code``, or a function inside it, reads."""
+    """Return the globals and builtins that ``code``, or a function inside it, reads."""
     return _named(code, "LOAD_GLOBAL")
 
 
 @cache
 def read_raw(code: CodeType, attribute: str, movers: frozenset[str]) -> bool:
-    """Whether ``code`` reads ``attribute`` somewhere without calling a method of ``movers`` on it at once.
+    """Return whether ``code`` reads ``attribute`` without calling one of the methods ``movers`` on it directly.
 
-    A read into a local variable passes for moved when the code calls such a method on something.
+    A read into a local variable counts as moved if the code calls such a method on anything.
     """
     moves = bool(attributes_read(code) & movers)
     instructions = list(dis.get_instructions(code))
@@ -46,7 +46,7 @@ def read_raw(code: CodeType, attribute: str, movers: frozenset[str]) -> bool:
 
 
 def methods(kind: type) -> dict[str, CodeType]:
-    """Code of every method and property of ``kind`` and of its bases below ``nn.Module``, as looked up."""
+    """Return the code of every method and property of ``kind`` and its bases below ``nn.Module``, by name."""
     mro = kind.__mro__
     bases = mro[: mro.index(nn.Module)] if nn.Module in mro else mro[:-1]
     found: dict[str, CodeType] = {}
@@ -59,7 +59,7 @@ def methods(kind: type) -> dict[str, CodeType]:
 
 
 def reached_from_forward(kind: type) -> Iterator[CodeType]:
-    """Code of ``forward`` and of the methods of ``kind`` whose names it, or what it reaches, mentions."""
+    """Yield the code of ``forward`` and of the methods of ``kind`` that it mentions, directly or not."""
     known = methods(kind)
     todo, seen = ["forward"], set()
     while todo:
@@ -71,7 +71,7 @@ def reached_from_forward(kind: type) -> Iterator[CodeType]:
 
 
 def place_of_write(kind: type, attribute: str) -> tuple[str, int]:
-    """File and line at which ``forward``, or a method that it reaches, assigns ``attribute``; ``("", 0)`` if none."""
+    """Return file and line where ``forward``, or a method that it reaches, assigns ``attribute``; else ``("", 0)``."""
     for code in reached_from_forward(kind):
         for instruction in dis.get_instructions(code):
             if instruction.opname == "STORE_ATTR" and instruction.argval == attribute and instruction.positions:

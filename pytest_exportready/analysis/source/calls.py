@@ -1,4 +1,4 @@
-"""The kind that a call gives: functions of the user's are followed, those of torch are known."""
+"""The kinds of the results of calls: user functions are followed, those of torch are known."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from pytest_exportready.analysis.source.abstract_values import (
 )
 from pytest_exportready.analysis.source.expressions import Expressions
 from pytest_exportready.analysis.source.function_source import source_of
-from pytest_exportready.analysis.source.static_attributes import short
+from pytest_exportready.analysis.source.static_attributes import source_text
 
 _TO_NUMBER = (bool, int, float, complex)
-_NOW = {
+_WHILE_EXPORTING = {
     "is_exporting": True,
     "is_compiling": True,
     "is_dynamo_compiling": False,
@@ -53,7 +53,7 @@ class Calls(Expressions):
                 self.tensor_method(node, name, node.func.value)
                 return self.torch_call(node, name, operators.method(name, len(arguments), owner), arguments)
             if isinstance(owner, Known) and _changes(owner.value, name):
-                self.tell(node, "state", f"`{short(node.func)}` changes an object that outlives the call")
+                self.report(node, "state", f"`{source_text(node.func)}` changes an object that outlives the call")
         target = self.kind(node.func)
         if not isinstance(target, Known):
             return UNKNOWN
@@ -61,9 +61,9 @@ class Calls(Expressions):
 
     def tensor_method(self, node: ast.Call, name: str, owner: ast.expr) -> None:
         if name in ("backward", "requires_grad_"):
-            self.tell(node, "state", f"`{short(node)}` computes gradients")
+            self.report(node, "state", f"`{source_text(node)}` computes gradients")
         elif name.endswith("_") and isinstance(owner, ast.Attribute) and owner.attr == "data":
-            self.tell(node, "state", f"writes {short(owner)}")
+            self.report(node, "state", f"`{source_text(node)}` writes the data of a tensor")
 
     def called(self, node: ast.Call, target: Any, arguments: list[Kind], keywords: dict[str, Kind]) -> Kind:
         followed = self.followed(target, arguments, keywords)
@@ -71,14 +71,14 @@ class Calls(Expressions):
             return followed
         self.report_use(node, target, arguments)
         name = getattr(target, "__name__", "")
-        if name in _NOW and str(getattr(target, "__module__", "")).startswith("torch"):
-            return known(_NOW[name])
+        if name in _WHILE_EXPORTING and str(getattr(target, "__module__", "")).startswith("torch"):
+            return known(_WHILE_EXPORTING[name])
         if target in _BUILTINS or getattr(math, name, 0) is target:
             return _of_builtin(target, arguments)
         return self.torch_call(node, name, operators.function(target, len(arguments)), arguments[1:])
 
     def followed(self, target: Any, arguments: list[Kind], keywords: dict[str, Kind]) -> Kind | None:
-        """Return what a module, method or function gives whose source can be read; None for any other."""
+        """Return the kind of the result of a module, method or function with readable source; None for any other."""
         if isinstance(target, nn.Module):
             return self.module(target, arguments, keywords)
         owner: Any = getattr(target, "__self__", None)
@@ -94,23 +94,23 @@ class Calls(Expressions):
     def report_use(self, node: ast.Call, target: Any, arguments: list[Kind]) -> None:
         """Report a call that needs tensor values in Python, or computes gradients."""
         if target in (torch.autograd.grad, torch.autograd.backward):
-            self.tell(node, "state", f"`{short(node)}` computes gradients")
+            self.report(node, "state", f"`{source_text(node)}` computes gradients")
         if str(getattr(target, "__module__", "")).split(".")[0] == "numpy" and any(map(is_tensor, arguments)):
-            self.tell(node, "number", f"`{short(node)}` hands a tensor to numpy")
+            self.report(node, "number", f"`{source_text(node)}` passes a tensor to NumPy")
         if target in (min, max) and len(arguments) > 1 and any(map(of_values, arguments)):
-            self.tell(node, "branch", f"`{short(node)}` compares tensors in Python")
+            self.report(node, "branch", f"`{source_text(node)}` compares tensors in Python")
         if arguments and is_tensor(arguments[0]) and _to_number(target):
-            self.tell(node, "number", f"`{short(node)}` takes a Python number from a tensor")
+            self.report(node, "number", f"`{source_text(node)}` takes a Python number from a tensor")
         if target is range and any(map(of_values, arguments)):
-            self.tell(node, "number", f"`{short(node)}` loops as often as a tensor says")
+            self.report(node, "number", f"`{source_text(node)}` takes the number of iterations from a tensor")
 
     def torch_call(self, node: ast.Call, name: str, gives: Kind, others: list[Kind]) -> Kind:
         if gives is UNKNOWN:
             return UNKNOWN
         if name in operators.VALUES:
-            self.tell(node, "number", f"`{short(node)}` takes values out of a tensor")
+            self.report(node, "number", f"`{source_text(node)}` takes values from a tensor")
         elif gives is LOOSE or (name == "repeat_interleave" and TENSOR in others):
-            self.tell(node, "size", f"`{short(node)}` has a size that only the values tell")
+            self.report(node, "size", f"`{source_text(node)}` has a size that depends on tensor values")
             return LOOSE
         return gives
 
@@ -147,7 +147,7 @@ def _to_number(target: Any) -> bool:
 
 
 def _of_builtin(target: Any, arguments: list[Kind]) -> Kind:
-    """Return what a builtin, or a function of ``math``, gives."""
+    """Return the kind of the result of a builtin or a function of ``math``."""
     first = arguments[0] if arguments else UNKNOWN
     if target in (min, max) and len(arguments) > 1 and any(map(of_values, arguments)):
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""The kind of an expression, and what giving it to a name does."""
+"""The kinds of expressions, and assignments of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pytest_exportready.analysis.source.abstract_values import (
     of_values,
 )
 from pytest_exportready.analysis.source.function_source import CallFollower, Scope, Source
-from pytest_exportready.analysis.source.static_attributes import attribute_of, entry_of, identity, short
+from pytest_exportready.analysis.source.static_attributes import attribute_of, entry_of, identity, source_text
 
 
 class Expressions:
@@ -35,22 +35,22 @@ class Expressions:
         self.interpreter, self.source, self.scope = interpreter, source, scope
         self.shared: set[str] = set()  # names declared global or nonlocal
 
-    def tell(self, node: ast.AST, what: str, words: str) -> None:
+    def report(self, node: ast.AST, what: str, words: str) -> None:
         self.interpreter.found(self.source, self.scope, getattr(node, "lineno", 0), what, words)
 
     def test(self, node: ast.expr, word: str) -> Kind:
-        """The kind of a condition; asking a tensor for its truth is told."""
+        """Return the kind of a condition; report it if it depends on tensor values."""
         kind = self.kind(node)
         if of_values(kind):
-            of = "a tensor" if is_tensor(kind) else "a number that tensor values tell"
-            self.tell(node, "branch", f"`{word} {short(node)}` asks {of} for its value")
+            of = "tensor values" if is_tensor(kind) else "a number taken from tensor values"
+            self.report(node, "branch", f"`{word} {source_text(node)}` depends on {of}")
             return UNKNOWN
         return kind
 
     def assign(self, target: ast.expr, kind: Kind, value: ast.expr | None = None) -> None:
         if isinstance(target, ast.Name):
             if target.id in self.shared:
-                self.tell(target, "state", f"writes the global or outer name {target.id}")
+                self.report(target, "state", f"`{target.id} = ...` writes a global or outer variable")
             self.scope[target.id] = kind
         elif isinstance(target, (ast.Tuple, ast.List)):
             parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
@@ -60,25 +60,30 @@ class Expressions:
         elif isinstance(target, ast.Attribute):
             owner = self.kind(target.value)
             if is_tensor(owner) and target.attr in ("data", "grad"):
-                self.tell(target, "state", f"writes {short(target)}")
+                self.report(target, "state", f"`{source_text(target)} = ...` replaces the {target.attr} of a tensor")
             elif isinstance(owner, Known) and isinstance(owner.value, nn.Module):
-                self.tell(target, "state", f"writes the attribute {short(target)}")
+                self.report(target, "state", f"`{source_text(target)} = ...` sets an attribute of a module")
         elif isinstance(target, ast.Subscript):
             owner = self.kind(target.value)
             if isinstance(owner, Known) and isinstance(owner.value, (list, dict)):
-                self.tell(target, "state", f"writes {short(target)}, which outlives the call")
+                self.report(target, "state", f"`{source_text(target)} = ...` changes an object that outlives the call")
 
     def iterated(self, node: ast.expr) -> Kind:
+        """Return the kind of an element of what a loop iterates over."""
         kind = self.kind(node)
         if is_tensor(kind):
-            self.tell(node, "loop", f"loops over the tensor {short(node)}: its first size becomes a constant")
+            self.report(
+                node,
+                "loop",
+                f"`for ... in {source_text(node)}` loops over a tensor, whose first size becomes a constant",
+            )
         return self.element(kind)
 
     def element(self, kind: Kind) -> Kind:
         if isinstance(kind, Known) and isinstance(kind.value, (nn.ModuleList, nn.Sequential, list, tuple)):
             items = list(kind.value)
-            alike = items and all(isinstance(i, nn.Module) and type(i) is type(items[0]) for i in items)
-            return known(items[0]) if alike else UNKNOWN  # of layers of one class one stands for all
+            same_class = items and all(isinstance(i, nn.Module) and type(i) is type(items[0]) for i in items)
+            return known(items[0]) if same_class else UNKNOWN  # one layer represents all of its class
         return TENSOR if is_tensor(kind) or kind is TENSORS else PYTHON if kind is PYTHON else UNKNOWN
 
     def kind(self, node: ast.expr | None) -> Kind:
@@ -113,12 +118,12 @@ class Expressions:
     def on_subscript(self, node: ast.Subscript) -> Kind:
         owner, index = self.kind(node.value), self.kind(node.slice)
         if is_tensor(owner) and index is MASK:
-            self.tell(node, "size", f"`{short(node)}` has as many rows as the mask has true values")
+            self.report(node, "size", f"`{source_text(node)}` has as many rows as the mask has true values")
             return LOOSE
         if owner is NUMBER:
             return NUMBER
         if isinstance(owner, Known) and of_values(index):
-            self.tell(node, "number", f"`{short(node)}` takes an entry by the value of a tensor")
+            self.report(node, "number", f"`{source_text(node)}` selects an entry by a tensor value")
             return UNKNOWN
         if owner is TENSORS and isinstance(node.slice, ast.Slice):
             return TENSORS
@@ -157,7 +162,7 @@ class Expressions:
         decides = isinstance(node.op, ast.Or)
         for position, value in enumerate(node.values):
             last = position == len(node.values) - 1
-            asked = not last and UNKNOWN not in kinds  # behind what is unknown it may never be asked
+            asked = not last and UNKNOWN not in kinds  # after an unknown value it may never be evaluated
             kind = self.test(value, "or" if decides else "and") if asked else self.kind(value)
             if isinstance(kind, Known) and constant(kind) and bool(kind.value) == decides:
                 return kind

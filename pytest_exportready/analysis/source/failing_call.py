@@ -1,4 +1,4 @@
-"""The user's function in which an exception was raised, with what it was called with."""
+"""The user function that raised an exception, and its arguments."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_exportready.analysis.source.user_frames import chain, is_users
 
 
 def failing_function(error: BaseException) -> tuple[str, dict[str, Any]] | None:
-    """Name and arguments of the innermost function of the user's; None where no frame is left, as in strict export.
+    """Return name and arguments of the innermost user function; None without a frame, as in strict export.
 
-    Of a method the instance is left out, and ``forward`` takes the name of its class.
+    ``self`` and ``ctx`` are left out, and ``forward`` gets the name of its class.
     """
     for link in reversed(chain(error)):
         frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__) if is_users(frame.f_code.co_filename)]

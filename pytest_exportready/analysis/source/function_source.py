@@ -1,4 +1,4 @@
-"""The source of a function of the user's as a syntax tree, with its parameters and what its names stand for."""
+"""The source of a user function as a syntax tree, with the values of its outer names."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from pytest_exportready.analysis.source.user_frames import is_users
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """file: as the traceback names it. lines: as they are in the file, from line number ``first`` on. tree: its line
-    numbers are those of the file, its columns (of bytes) those of the lines without ``indent``."""
+    """The source of one function."""
 
-    file: str
-    tree: ast.FunctionDef
+    file: str  # as in tracebacks
+    tree: ast.FunctionDef  # line numbers are those of the file, columns (of bytes) those of lines without ``indent``
     function: FunctionType
-    lines: tuple[str, ...]
-    first: int
+    lines: tuple[str, ...]  # as in the file
+    first: int  # line number of the first
 
     @property
     def indent(self) -> int:
         return len(self.lines[0]) - len(self.lines[0].lstrip())
 
     def outer(self, name: str) -> tuple[bool, Any]:
-        """Whether a name from outside the function is known, and what it stands for."""
+        """Return whether a name from outside the function is known, and its value."""
         closed = dict(zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True))
         try:
             if name in closed:
@@ -47,16 +46,16 @@ class Source:
 
 
 Scope = dict[str, Kind]
-"""What is known of the names in one call of one function."""
+"""The kinds of the names in one call of one function."""
 
 
 class CallFollower(Protocol):
-    """Follows the calls of user functions, and collects what is found on the way."""
+    """Follow the calls of user functions, and collect what is found in them."""
 
     def call(
         self, function: FunctionType, arguments: Sequence[Kind], keywords: dict[str, Kind], owner: int = 0
     ) -> Kind:
-        """Return the kind that calling ``function`` gives."""
+        """Return the kind of the result of ``function``."""
 
     def found(self, source: Source, scope: Scope, line: int, what: str, words: str) -> None:
         """Report a line."""
@@ -70,8 +69,7 @@ class CallFollower(Protocol):
 
 @cache
 def source_of(function: FunctionType) -> Source | None:
-    """The source of a plain function, of what its decorators wrap; None for torch's, a lambda, or one whose file cannot
-    be read."""
+    """Return the source of a function without its decorators; None if it is a lambda, unreadable, or not user code."""
     function = inspect.unwrap(function)
     if not isinstance(function, FunctionType):
         return None

@@ -1,4 +1,4 @@
-"""Follow the source of a function with kinds in place of values."""
+"""Interpret the source of a function with kinds instead of values."""
 
 from __future__ import annotations
 
@@ -18,19 +18,16 @@ STATEMENTS = 20_000  # of a whole analysis: a few tenths of a second
 
 @dataclass
 class Interpreter:
-    """tell: called with the function, what is known of its names, the line, what it is (``branch``, ``number``, ...),
-    words, and whether it is surely reached.
+    """Follow user functions from call to call."""
 
-    left: statements to go. doubts: conditions around the line of which nothing is known.
-    """
-
-    tell: Callable[[Source, Scope, int, str, str, bool], None]
+    report: Callable[[Source, Scope, int, str, str, bool], None]
+    """Called with function, kinds of its names, line, what (``branch``, ...), words, and whether it is surely run."""
     running: set[tuple[int, int]] = field(default_factory=set)
     left: int = STATEMENTS
-    doubts: int = 0
+    doubts: int = 0  # unknown conditions around the line
 
     def found(self, source: Source, scope: Scope, line: int, what: str, words: str) -> None:
-        self.tell(source, scope, line, what, words, not self.doubts)
+        self.report(source, scope, line, what, words, not self.doubts)
 
     def may_go_on(self) -> bool:
         self.left -= 1
@@ -38,7 +35,7 @@ class Interpreter:
 
     @contextmanager
     def doubting(self, doubt: bool) -> Iterator[None]:
-        """Within the block lines may never be reached."""
+        """Within the block lines may never be reached, if ``doubt``."""
         self.doubts += doubt
         try:
             yield
@@ -48,7 +45,7 @@ class Interpreter:
     def call(
         self, function: FunctionType, arguments: Sequence[Kind], keywords: dict[str, Kind], owner: int = 0
     ) -> Kind:
-        """What calling a function of the user's gives."""
+        """Return the kind of the result of a user function."""
         source = source_of(function)
         key = (id(function.__code__), owner)
         if source is None or key in self.running or len(self.running) >= DEPTH:
@@ -90,7 +87,7 @@ class Body(Calls):
         return result
 
     def block(self, statements: Sequence[ast.stmt]) -> bool:
-        """False when what follows is never reached."""
+        """Interpret a block; return False if the statement after it is never reached."""
         return all(self.statement(statement) for statement in statements)
 
     def statement(self, node: ast.stmt) -> bool:
@@ -144,7 +141,7 @@ class Body(Calls):
             return self.alternatives(node.body, node.orelse)
 
     def alternatives(self, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> bool:
-        """Follow both blocks from the same state, and merge what is known behind them."""
+        """Interpret both blocks from the same state and merge the kinds of names after them."""
         before = dict(self.scope)
         through = self.block(body)
         first, self.scope = self.scope, before

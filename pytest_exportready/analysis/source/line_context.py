@@ -1,4 +1,4 @@
-"""What runs at a line of a source file: its statement, and the functions of the same file that it calls."""
+"""The code that runs at a line: its statement, and the functions of the same file that it calls."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from functools import cache
 from pytest_exportready.analysis.source.batch_dataflow import BatchNames, Function
 
 _DEEPEST = 4
-_KNOWN = frozenset({"torch", "F", "nn", "math", "functional", "np", "numpy"})  # nothing of the user's computes in them
+_KNOWN = frozenset({"torch", "F", "nn", "math", "functional", "np", "numpy"})  # names of libraries, not of user code
 
 
 @dataclass(frozen=True)
 class Running:
-    """parts: functions with the part of each that runs. opaque: functions that are not in the file run as well."""
+    """The code that runs at a line."""
 
-    parts: tuple[tuple[BatchNames, ast.AST], ...]
-    opaque: bool
+    parts: tuple[tuple[BatchNames, ast.AST], ...]  # functions, with the part of each that runs
+    opaque: bool  # functions of other files run as well
 
 
 Places = tuple[tuple[str, int], ...]
@@ -27,7 +27,7 @@ Places = tuple[tuple[str, int], ...]
 
 @cache
 def running(places: Places, dim: int | None) -> Running | None:
-    """What runs at the last of these lines, each of which calls the next; None when a file cannot be read."""
+    """Return what runs at the last of these lines, each of which calls the next; None if a file cannot be read."""
     caller: tuple[BatchNames, ast.AST] | None = None
     found: tuple[ast.Module, BatchNames, ast.AST] | None = None
     for file, line in places:
@@ -89,7 +89,7 @@ def _callee(tree: ast.Module, function: Function, call: ast.Call) -> ast.Functio
 
 
 def _harmless(call: ast.Call) -> bool:
-    """Python's own, torch's, or a method of a value; what ``self`` holds may be anything."""
+    """Return whether it calls Python, torch, or a method of a value; attributes of ``self`` may be anything."""
     parts = ast.unparse(call.func).split(".")
     if isinstance(call.func, ast.Name):
         return hasattr(builtins, parts[0])

@@ -1,4 +1,4 @@
-"""The registration of an operator as one would write it, fitted to its schema or to a call of a Python function."""
+"""Source code that registers an operator, written from its schema or from a call of a Python function."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _LIBRARY = "mylib"
 
 
 def custom_op(name: str, arguments: Mapping[str, Any]) -> str:
-    """``@torch.library.custom_op`` around a function that was called with ``arguments``, and its fake kernel."""
+    """Return ``@torch.library.custom_op`` for a function that was called with ``arguments``, and a fake kernel."""
     typed = ", ".join(f"{argument}: {_kind(value)}" for argument, value in arguments.items())
     names = ", ".join(arguments)
     like = next((argument for argument, value in arguments.items() if isinstance(value, torch.Tensor)), "")
     return (
         f'@torch.library.custom_op("{_LIBRARY}::{name}", mutates_args=())\n'
-        f"def {name}({typed}) -> torch.Tensor: ...  # its code as it is\n"
+        f"def {name}({typed}) -> torch.Tensor: ...  # its code, unchanged\n"
         f"@{name}.register_fake\n"
-        f"def _({names}): return {_empty(like)}  # shape and dtype of the result"
+        f"def _({names}): return {_empty(like)}  # same shape and dtype as the result"
     )
 
 
 def fake_kernel(operator: Any) -> str:
-    """``@torch.library.register_fake`` with the arguments and as many results as the schema of ``operator`` has."""
+    """Return ``@torch.library.register_fake`` with the arguments and results of the operator's schema."""
     schema = operator._schema
     like = next((a.name for a in schema.arguments if str(a.type) == "Tensor"), "")
     listed = next((a.name for a in schema.arguments if str(a.type) == "List[Tensor]"), "")
@@ -33,12 +33,12 @@ def fake_kernel(operator: Any) -> str:
     names = ", ".join(_parameters(schema))
     return (
         f'@torch.library.register_fake("{schema.name}")\n'
-        f"def _({names}): return {several}  # shapes and dtypes as the operator gives them, no data"
+        f"def _({names}): return {several}  # same shapes and dtypes as the operator returns"
     )
 
 
 def autograd(operator: Any) -> str:
-    """``torch.library.register_autograd`` with one gradient for each argument of ``operator``."""
+    """Return ``torch.library.register_autograd`` with one gradient for each argument."""
     schema = operator._schema
     arguments = [argument.name for argument in schema.arguments]
     grads = [f"grad_{a.name}" if "Tensor" in str(a.type) else "None" for a in schema.arguments]
@@ -51,13 +51,13 @@ def autograd(operator: Any) -> str:
 
 
 def writing(operator: Any, arguments: list[str]) -> str:
-    """The declaration of an operator that writes ``arguments``."""
+    """Return the declaration of an operator that writes ``arguments``."""
     names = "".join(f'"{name}", ' for name in arguments).rstrip(" " if len(arguments) == 1 else ", ")
     return f'@torch.library.custom_op("{operator._schema.name}", mutates_args=({names}))'
 
 
 def _parameters(schema: Any) -> list[str]:
-    """Parameters of a kernel; those that the schema has behind a star, too."""
+    """Return the parameters of a kernel, with a star before those that are keyword-only."""
     names, starred = [], False
     for argument in schema.arguments:
         if argument.kwarg_only and not starred:

@@ -1,4 +1,4 @@
-"""What the methods and functions of torch give back: a tensor, several, a size, a number taken from values."""
+"""The kinds of the results of methods and functions of torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MODULES = ("torch", "torch.nn.functional", "torch._C._nn", "torch._C._linalg", 
 
 
 def attribute(owner: Kind, name: str) -> Kind:
-    """Of a tensor."""
+    """Return the kind of an attribute of a tensor."""
     if owner is LOOSE and name == "shape":
         return NUMBER
     if name in _ATTRIBUTES:
@@ -43,7 +43,7 @@ def attribute(owner: Kind, name: str) -> Kind:
 
 
 def method(name: str, arguments: int, owner: Kind = TENSOR) -> Kind:
-    """What calling a method of a tensor gives, or a function of torch's of the same name."""
+    """Return the kind of the result of a tensor method, or of the torch function of that name."""
     if name in VALUES or (owner is LOOSE and name in ("size", "numel", "nelement")):
         return NUMBER
     if name in SIZED_BY_VALUES:
@@ -58,7 +58,7 @@ def method(name: str, arguments: int, owner: Kind = TENSOR) -> Kind:
 
 
 def function(target: object, arguments: int) -> Kind:
-    """What calling ``target`` of torch gives; unknown for anything else."""
+    """Return the kind of the result of a torch function; unknown for anything else."""
     name, module = getattr(target, "__name__", ""), getattr(target, "__module__", None)
     if isinstance(target, type) or not (module in _MODULES or _is_at(torch, name, target)):
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""A function of the user's with some of its text replaced: as a diff of its file, and as code to be tried."""
+"""Replace text of a user function: as a diff of its file, and as code to run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Position = tuple[int, int]  # line of the file and column of the tree
 
 @dataclass(frozen=True)
 class Edit:
-    """What stands from start to end, which are positions in a source's tree, becomes text."""
+    """Replace the text between two positions of a source's tree."""
 
     start: Position
     end: Position
@@ -26,13 +26,13 @@ class Edit:
 
     @classmethod
     def of(cls, first: ast.expr | ast.stmt, last: ast.expr | ast.stmt, nodes: Sequence[ast.AST]) -> Edit:
-        """``nodes`` in place of what begins with ``first`` and ends with ``last``."""
+        """Return the edit that replaces everything from ``first`` to ``last`` by ``nodes``."""
         end = last.end_lineno or last.lineno, last.end_col_offset or last.col_offset
         return cls((first.lineno, first.col_offset), end, "\n".join(ast.unparse(node) for node in nodes))
 
 
 def edited(source: Source, edits: Sequence[Edit]) -> list[str]:
-    """The lines of the function after ``edits``, none of which lies in another."""
+    """Return the lines of the function after edits that do not overlap."""
     lines = list(source.lines)
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         (top, left), (bottom, right) = edit.start, edit.end
@@ -45,7 +45,7 @@ def edited(source: Source, edits: Sequence[Edit]) -> list[str]:
 
 
 def difference(source: Source, lines: Sequence[str], context: int) -> str:
-    """A unified diff of the user's file, whose function becomes ``lines``; named as seen from the working directory."""
+    """Return a unified diff of the file, with the name relative to the working directory."""
     file = linecache.getlines(source.file)
     first = source.first - 1
     new = [*file[:first], *lines, *file[first + len(source.lines) :]]
@@ -56,9 +56,11 @@ def difference(source: Source, lines: Sequence[str], context: int) -> str:
 
 @contextmanager
 def replaced(source: Source, lines: Sequence[str]) -> Iterator[None]:
-    """Within the block the function runs ``lines``, wherever it is called from.
+    """Let the function run ``lines`` within the block.
 
-    Raises SyntaxError, and ValueError where the new text closes over other names than the old.
+    Raises:
+        SyntaxError: The lines are not valid Python.
+        ValueError: They close over other names than the function.
     """
     before = source.function.__code__
     source.function.__code__ = _compiled(source, lines)
@@ -69,7 +71,7 @@ def replaced(source: Source, lines: Sequence[str]) -> Iterator[None]:
 
 
 def _compiled(source: Source, lines: Sequence[str]) -> CodeType:
-    """Compiled where it stands, in its class and in a function that has the names it closes over; nothing is run."""
+    """Compile the lines inside a class and a function that has the names they close over; nothing is run."""
     old = source.function.__code__
     owner = source.function.__qualname__.split(".")[-2:-1]
     closed = ", ".join(name for name in old.co_freevars if name != "__class__")

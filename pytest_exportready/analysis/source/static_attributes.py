@@ -1,4 +1,4 @@
-"""What is known of the parts of an object at hand, without running code of the user's."""
+"""Attributes and entries of known objects, read without running user code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_exportready.analysis.source.abstract_values import PYTHON, UNKNOWN, 
 
 
 def attribute_of(owner: Any, name: str) -> Kind:
-    """An attribute that is there without running code of the user's."""
+    """Return the kind of an attribute; unknown for a property, which would run user code."""
     if isinstance(owner, nn.Module):
         if name == "training":
             return known(False)
@@ -29,6 +29,7 @@ def attribute_of(owner: Any, name: str) -> Kind:
 
 
 def entry_of(owner: Any, index: Any) -> Kind:
+    """Return the kind of ``owner[index]``; unknown except for plain containers."""
     if type(owner) not in (list, tuple, dict) and not isinstance(owner, (nn.ModuleList, nn.ModuleDict, nn.Sequential)):
         return UNKNOWN
     try:
@@ -38,6 +39,7 @@ def entry_of(owner: Any, index: Any) -> Kind:
 
 
 def identity(first: Kind, second: Kind, same: bool) -> Kind:
+    """Return the kind of ``first is second``, or of ``is not`` if not ``same``."""
     if isinstance(first, Known) and isinstance(second, Known):
         return known((first.value is second.value) == same)
     if is_tensor(first) or is_tensor(second):
@@ -47,6 +49,7 @@ def identity(first: Kind, second: Kind, same: bool) -> Kind:
     return PYTHON
 
 
-def short(node: ast.AST) -> str:
+def source_text(node: ast.AST) -> str:
+    """Return the node as source in one line of at most 50 characters."""
     text = " ".join(ast.unparse(node).split())
     return text if len(text) <= 50 else f"{text[:47]}..."

@@ -1,4 +1,4 @@
-"""Where in the user's own source an exception comes from."""
+"""Places in user code that an exception came through."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SOURCE = re.compile(r'File "([^"<>]+)", line (\d+), in ')
 
 
 def chain(error: BaseException) -> list[BaseException]:
-    """``error`` and what caused it, outermost first."""
+    """Return ``error`` and its causes, outermost first."""
     found: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in found:
@@ -32,17 +32,15 @@ def chain(error: BaseException) -> list[BaseException]:
 
 
 def user_place(error: BaseException) -> tuple[str, int]:
-    """File and line of the innermost frame that is neither torch's, Python's nor ours; ``("", 0)`` if there
-    is none.
+    """Return file and line of the innermost frame of user code; ``("", 0)`` without one.
 
-    Frames of a trace that torch only quotes, in its message or beside it, count too: a symbolic error is raised far
-    from its cause.
+    Frames that torch only quotes, in its message or beside it, count too: a symbolic error is raised elsewhere.
     """
     return (user_frames(error) or [("", 0)])[-1]
 
 
 def user_frames(error: BaseException) -> list[tuple[str, int]]:
-    """Files and lines of the stack that ``user_place`` is the innermost of, outermost first; only the users'."""
+    """Return files and lines of user code in the stack of ``user_place``, outermost first."""
     for link in reversed(chain(error)):
         for frames in _stacks(link):
             users = [(file, line) for file, line in frames if is_users(file)]
@@ -52,14 +50,14 @@ def user_frames(error: BaseException) -> list[tuple[str, int]]:
 
 
 def source_files(error: BaseException) -> list[str]:
-    """Every file that the error came through, torch's own too."""
+    """Return every file that the error came through, including torch's."""
     return [file for link in chain(error) for frames in _stacks(link) for file, _ in frames]
 
 
 def module_at(error: BaseException, root: nn.Module) -> str | None:
-    """Qualified name of the innermost module of ``root`` whose ``forward`` the error came through; None if unknown.
+    """Return the name of the innermost module of ``root`` whose ``forward`` the error came through; None if unknown.
 
-    Strict export tells no more than lines: a line counts when it is in the ``forward`` of a single module.
+    Strict export gives lines only. A line counts if it is in the ``forward`` of a single module.
     """
     names: dict[int, str] = {id(module): name for name, module in root.named_modules()}
     for link in reversed(chain(error)):
@@ -78,24 +76,27 @@ def _forward_holds(module: nn.Module, file: str, line: int) -> bool:
 
 
 def _stacks(error: BaseException) -> list[list[tuple[str, int]]]:
-    """The stacks that may hold the place of ``error``, the most telling first."""
+    """Return the stacks that may contain the place of ``error``, the most precise first."""
     quoted = [(file, int(line)) for file, line in _SOURCE.findall(_text(error))]
     raised = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
     return [quoted, traced_frames(error), raised]
 
 
 def stack_place(stack_trace: str | None) -> tuple[str, int]:
-    """File and line of the innermost frame of the user in a graph node's ``stack_trace``."""
+    """Return file and line of the innermost frame of user code in a node's ``stack_trace``."""
     return (stack_places(stack_trace) or [("", 0)])[-1]
 
 
 def stack_places(stack_trace: str | None) -> list[tuple[str, int]]:
-    """Files and lines of the user's frames in a graph node's ``stack_trace``, outermost first."""
+    """Return files and lines of user code in a node's ``stack_trace``, outermost first."""
     return [(file, int(line)) for file, line in _SOURCE.findall(stack_trace or "") if is_users(file)]
 
 
 def is_users(file: str) -> bool:
-    """Whether a source file is neither torch's, Python's nor ours."""
+    """Return whether a source file is user code: not of torch, Python, pytest or this plugin.
+
+    Other installed packages count as user code; ``is_project_module`` of ``diagnosis.reproduce`` excludes them.
+    """
     if file.startswith((*_NOT_USERS, "<")) or _OURS in Path(file).parts:
         return False
     installed = _INSTALLED.search(file)

@@ -1,4 +1,4 @@
-"""Lines of ``forward``, and of what it calls, where the graph may not follow Python."""
+"""Lines of ``forward``, and of what it calls, that a graph may not represent."""
 
 from __future__ import annotations
 
@@ -13,37 +13,39 @@ from pytest_exportready.analysis.source.abstract_values import Kind, known
 from pytest_exportready.analysis.source.function_source import Source
 from pytest_exportready.analysis.source.interpreter import Interpreter
 
-_GRAVEST = ("branch", "number", "state", "size", "loop")
+_BY_SEVERITY = ("branch", "number", "state", "size", "loop")
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """what: ``branch`` on tensor values, ``number`` taken from them, ``size`` that they tell, ``loop`` over a tensor,
-    ``state`` that outlives the call. words: which, without a full stop. sure: False
-    behind a condition of which nothing is known. source, scope: the function, and what is known of its names there."""
+    """A line that a graph may not represent."""
 
     file: str
     line: int
     what: Literal["branch", "number", "size", "loop", "state"]
-    words: str
-    sure: bool
-    source: Source
-    scope: Mapping[str, Kind]
+    """A branch on tensor values, a number taken from them, a size that depends on them, a loop over a tensor, or
+    a write of state that outlives the call."""
+    words: str  # a sentence without its full stop
+    sure: bool  # False behind a condition that is unknown
+    source: Source  # the function
+    scope: Mapping[str, Kind]  # the kinds of its names at the line
 
 
 def suspects(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Suspect]:
-    """Each line once, with the gravest, in the order of the program, as called with these example inputs; empty where
-    ``forward`` has no source. Nothing is run."""
+    """Return these lines for a call with the example inputs, in order, each with its most severe problem.
+
+    Nothing is run. Empty if ``forward`` has no source.
+    """
     found: dict[tuple[str, int], Suspect] = {}
 
-    def tell(source: Source, scope: Mapping[str, Kind], line: int, what: Any, words: str, sure: bool) -> None:
+    def report(source: Source, scope: Mapping[str, Kind], line: int, what: Any, words: str, sure: bool) -> None:
         before = found.get((source.file, line))
-        if before is None or _GRAVEST.index(what) < _GRAVEST.index(before.what):
+        if before is None or _BY_SEVERITY.index(what) < _BY_SEVERITY.index(before.what):
             found[source.file, line] = Suspect(source.file, line, what, words, sure, source, dict(scope))
 
     forward = getattr(model.forward, "__func__", model.forward)
     if isinstance(forward, FunctionType):
         owner = [known(model)] if hasattr(model.forward, "__func__") else []
         inputs = [*owner, *map(known, args)]
-        Interpreter(tell).call(forward, inputs, {name: known(value) for name, value in kwargs.items()}, id(model))
+        Interpreter(report).call(forward, inputs, {name: known(value) for name, value in kwargs.items()}, id(model))
     return list(found.values())

@@ -1,1 +1,1 @@
-"""A failed export as one Python file that needs torch and nothing of the user's project."""
+"""Write a failed export as one Python file that needs torch and nothing of the project."""

@@ -1,4 +1,4 @@
-"""The classes and functions of the user that a module runs, as source text that stands alone."""
+"""The project's classes and functions that a module runs, as source text that runs alone."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from pytest_exportready.analysis.torch_internals.operators import (
     is_custom_operator,
 )
 from pytest_exportready.diagnosis.reproduce import source
-from pytest_exportready.diagnosis.reproduce.origin import Unreproducible, imported, is_users
+from pytest_exportready.diagnosis.reproduce.origin import Unreproducible, imported, is_project_module
 
 _RESERVED = ("model", "args", "kwargs", "dynamic_shapes", "hollow", "weight", "torch")
 _ALL = frozenset({"getattr", "vars", "__dict__", "asdict", "astuple", "fields", "replace", "__getstate__"})
-"""What reads attributes without naming them."""
+"""Names of what reads attributes without naming them."""
 
 
 class Definitions:
-    """Collects what is named, each once, and hands it to ``step`` in an order in which it can be run.
+    """Collect definitions, each once, and pass them to ``step`` in an order in which they can run.
 
-    write: gives the expression for a constant that a definition reads. step: takes source to run. Both as Skeleton
-    does. Raise Unreproducible.
+    Args:
+        write: Returns the expression for a constant that a definition reads; may raise Unreproducible.
+        step: Receives source to run.
     """
 
     def __init__(self, write: Callable[[Any], str], step: Callable[[str], None]) -> None:
@@ -41,28 +42,29 @@ class Definitions:
         self._unfinished: set[int] = set()
 
     def reads(self, attribute: str) -> bool:
-        """Whether anything that was collected so far may read an attribute of this name."""
+        """Return whether anything collected so far may read an attribute of this name."""
         return attribute in self._read or bool(_ALL & self._read)
 
     def is_unfinished(self, thing: Any) -> bool:
-        """Whether ``thing`` is being written just now, so that no statement can use it yet."""
+        """Return whether ``thing`` is being written, so that no statement can use it yet."""
         return id(thing) in self._unfinished
 
     def is_taken(self, name: str) -> bool:
         return name in self._named
 
     def take(self, name: str) -> None:
-        """Let ``name`` be a variable's, and no definition's."""
+        """Reserve ``name`` for a variable."""
         self._named.setdefault(name, _RESERVED)
 
     def name_of(self, thing: Any, *, made: bool = False) -> str:
-        """The expression that gives ``thing``: a class, a function, an operator or a module. Raises Unreproducible.
+        """Return the expression for a class, a function, an operator or a module. Raise Unreproducible.
 
-        made: the script makes instances of this class by calling it, not only by their state.
+        Args:
+            made: The script creates instances of this class by calling it, not only from their state.
         """
         if isinstance(thing, ModuleType):
-            if is_users(thing.__name__):
-                raise Unreproducible(f"the module {thing.__name__} is used as a value")
+            if is_project_module(thing.__name__):
+                raise Unreproducible(f"module {thing.__name__} is used as a value")
             self.imports[f"import {thing.__name__}"] = None
             return thing.__name__
         found = imported(thing)
@@ -74,7 +76,7 @@ class Definitions:
             return self._operator(thing)
         if not isinstance(thing, (type, FunctionType)):
             raise Unreproducible(f"a {type(thing).__name__} has no name")
-        if not is_users(thing.__module__ or ""):
+        if not is_project_module(thing.__module__ or ""):
             raise Unreproducible(f"{thing.__module__}.{thing.__qualname__} was made at run time and has no name")
         if thing.__name__ == "<lambda>":
             return self._lambda(thing)
@@ -122,7 +124,7 @@ class Definitions:
         self._step(text)
 
     def _is_new(self, name: str, thing: Any) -> bool:
-        """Whether ``name`` is free for ``thing``. Raises Unreproducible when it stands for something else."""
+        """Return whether ``name`` is not yet defined. Raise Unreproducible if it is something else."""
         if name in self._named and self._named[name] is not thing:
             raise Unreproducible(f"two different things are called {name}")
         new = name not in self._named
@@ -130,11 +132,11 @@ class Definitions:
         return new
 
     def _provide_for(self, thing: Any, text: str, bound: dict[str, Any] | None = None) -> None:
-        """Define what the source reads by name from around it."""
+        """Define the names that the source reads from outside."""
         self._read |= source.identifiers(text)
         for namespace, name in re.findall(r"\btorch\.ops\.(\w+)\.(\w+)", text):
             operator = custom_operator(f"{namespace}::{name}")
-            if operator is not None and is_users(functions_of_operator(operator)[0].__module__):
+            if operator is not None and is_project_module(functions_of_operator(operator)[0].__module__):
                 self._operator(operator)
         known = {**source.around(thing), **(bound or {})}
         for name in source.read_from_around(text):
@@ -143,7 +145,7 @@ class Definitions:
                 self._provide(name, value, text)
 
     def _provide(self, name: str, value: Any, text: str) -> None:
-        if isinstance(value, ModuleType) and is_users(value.__name__):
+        if isinstance(value, ModuleType) and is_project_module(value.__name__):
             self._namespace((name,), value, text)
         elif isinstance(value, ModuleType):
             line = f"import {value.__name__}" if value.__name__ == name else f"import {value.__name__} as {name}"
@@ -160,17 +162,17 @@ class Definitions:
         if self._named.get(name, self) is value:
             return
         if name not in self._named:
-            self._named[name] = value  # before it is written: it may hold what reads it
+            self._named[name] = value  # before it is written, since it may contain what reads it
         text = self._write(value)
         if name in self._texts and self._texts[name] == text:
-            return  # one of each module, and alike
+            return  # equal constants of two modules
         if self._named[name] is not value:
             raise Unreproducible(f"two different things are called {name}")
         self._texts[name] = text
         self._step(f"{name} = {text}")
 
     def _namespace(self, path: tuple[str, ...], module: ModuleType, text: str) -> None:
-        """A module of the user's that source reads attributes of."""
+        """Define a project module whose attributes the source reads."""
         if path not in self._attributes:
             if len(path) == 1:
                 self._is_new(path[0], module)
@@ -179,7 +181,7 @@ class Definitions:
             self._step(f"{'.'.join(path)} = types.SimpleNamespace()")
         for attribute in _attributes_of(path, text):
             value, inner = getattr(module, attribute, None), (*path, attribute)
-            if isinstance(value, ModuleType) and is_users(value.__name__):
+            if isinstance(value, ModuleType) and is_project_module(value.__name__):
                 self._namespace(inner, value, text)
             elif inner not in self._attributes:
                 self._attributes.add(inner)

@@ -1,4 +1,4 @@
-"""The script: definitions, the module built again, and the export that fails."""
+"""The script of a reproducer: definitions, the module, and the export that fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_exportready.diagnosis.reproduce.source import FUTURE
 from pytest_exportready.diagnosis.reproduce.values import without_places
 
 LIMIT = 16_000
-"""Characters. What is longer helps nobody to see the fault, and does not fit a report (report.record)."""
+"""Characters. A longer script does not help to find the error, and does not fit into a report."""
 
 
 def script(
@@ -27,9 +27,9 @@ def script(
     *,
     strict: bool,
 ) -> str:
-    """A Python file that exports ``module`` as torch.export.export was asked to, and should fail with ``error``.
+    """Return a Python file that exports ``module`` with the same arguments and should fail with ``error``.
 
-    Weights are ones, inputs ones and zeros: contents are never written. Raises Unreproducible.
+    Weights are ones, inputs ones and zeros: contents are never written. Raise Unreproducible.
     """
     skeleton = Skeleton()
     skeleton.classes(module.modules())
@@ -39,9 +39,9 @@ def script(
         if name != "dynamic_shapes" or value is not None:
             skeleton.statements.add(f"{name} = {skeleton.text(value)}")
             call += ", dynamic_shapes=dynamic_shapes" if name == "dynamic_shapes" else ""
-    told = without_places(exception_text(error, 300)).replace("\\", "/").replace('"""', "'''")
+    message = without_places(exception_text(error, 300)).replace("\\", "/").replace('"""', "'''")
     parts = [
-        f'"""torch.export.export fails with {told.rstrip()}\n\nSeen on torch {torch.__version__}.\n"""',
+        f'"""torch.export.export fails with {message.rstrip()}\n\nSeen on torch {torch.__version__}.\n"""',
         FUTURE,
         "\n".join(["import torch", *sorted({*skeleton.definitions.imports} - {"import torch"})]),
         HOLLOW,
@@ -50,5 +50,5 @@ def script(
     ]
     text = "\n\n".join(parts[:3]) + "\n\n\n" + "\n\n\n".join(parts[3:]) + "\n"
     if len(text) > LIMIT:
-        raise Unreproducible(f"the module takes {len(text):,} characters to write down")
+        raise Unreproducible(f"the script has {len(text):,} characters, more than {LIMIT:,}")
     return text

@@ -1,4 +1,4 @@
-"""A module as statements that build it again: its classes and attributes, with ones for weights."""
+"""A module as statements that build it again: its classes and attributes, with weights of ones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from torch.nn.utils import parametrize
 from pytest_exportready.analysis.torch_internals.operators import is_custom_operator
 from pytest_exportready.diagnosis.reproduce import source, values
 from pytest_exportready.diagnosis.reproduce.definitions import Definitions
-from pytest_exportready.diagnosis.reproduce.origin import Unreproducible, is_pythons, is_users
+from pytest_exportready.diagnosis.reproduce.origin import Unreproducible, is_project_module, is_python_module
 from pytest_exportready.diagnosis.reproduce.statements import Statements
 
 _OF_EVERY_MODULE = frozenset(nn.Module().__dict__) - {"training"}
 _BARE = frozenset({"torch.nn.modules.module", "builtins", "typing", "abc"})
-"""Modules of base classes whose methods read no attribute that is worth keeping."""
+"""Modules of base classes whose methods read no attribute that must be kept."""
 _HOOKS = {
     "_forward_hooks": "register_forward_hook",
     "_forward_pre_hooks": "register_forward_pre_hook",
@@ -52,18 +52,18 @@ def hollow(kind, weights={}, /, **state):
 
 
 class Skeleton:
-    """statements: what builds every module that was written, in order, with the definitions that it needs."""
+    """Collect the statements that build modules, and the definitions that they need."""
 
     def __init__(self) -> None:
         self.statements = Statements()
         self.definitions = Definitions(self.text, self.statements.define)
         self._variables: dict[int, str] = {}
         self._taken: Counter[str] = Counter()
-        self._kept: list[Any] = []  # so that no id is given twice
+        self._kept: list[Any] = []  # so that no id is used twice
         self._depth = 0
 
     def text(self, value: Any) -> str:
-        """The expression for ``value``; statements for modules, objects and tensors in it. Raises Unreproducible."""
+        """Return the expression for ``value``; add statements for modules and tensors in it. Raise Unreproducible."""
         if self._depth > DEEPEST:
             raise Unreproducible("values are nested too deeply")
         self._depth += 1
@@ -95,7 +95,7 @@ class Skeleton:
         return self._object(value) if found is None else found
 
     def _finished(self, value: Any) -> Any:
-        """A registry without what is being written just now, which is in it because it registers itself."""
+        """Return a container without classes that are being written, which have registered themselves in it."""
         if type(value) is dict:
             return {key: item for key, item in value.items() if not self.definitions.is_unfinished(item)}
         if type(value) is list:
@@ -105,7 +105,7 @@ class Skeleton:
     def _object(self, value: Any) -> str:
         kind = type(value)
         own_form = any(getattr(kind, name) is not getattr(object, name) for name in ("__reduce_ex__", "__reduce__"))
-        if own_form or isinstance(value, BaseException) or is_pythons(kind.__module__):
+        if own_form or isinstance(value, BaseException) or is_python_module(kind.__module__):
             raise Unreproducible(f"a {kind.__module__}.{kind.__qualname__} cannot be written as source")
         name = self.definitions.name_of(kind)
         variable = self._variable(value, re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower())
@@ -115,7 +115,7 @@ class Skeleton:
         return variable
 
     def _build(self, variable: str, kind: str, state: dict[str, Any], path: str) -> None:
-        """What needs no statement of its own is given at once; the rest when what it is made of is there."""
+        """Add the statements that build an object: simple attributes as arguments, others after what they need."""
         made = self.statements.reserve()
         given = [kind]
         for key, value in state.items():
@@ -132,17 +132,17 @@ class Skeleton:
         self.statements.fill(made, f"{variable} = hollow({', '.join(given)})")
 
     def _kept_state(self, owner: Any, state: dict[str, Any]) -> dict[str, Any]:
-        """Without what nothing reads: it is not needed to fail alike, and may be nobody's business."""
+        """Return the state without attributes that nothing reads: not needed to fail, and possibly private."""
         if type(owner).__module__.startswith("torch.nn.modules."):
             known = source.identifiers_of_module(type(owner).__module__)
             return {key: value for key, value in state.items() if key in known or self.definitions.reads(key)}
         bases = [kind for kind in type(owner).__mro__ if kind.__module__ not in _BARE]
-        if not all(is_users(kind.__module__) for kind in bases):
+        if not all(is_project_module(kind.__module__) for kind in bases):
             return state
         return {key: value for key, value in state.items() if key == "training" or self.definitions.reads(key)}
 
     def module(self, module: nn.Module, path: str = "model") -> str:
-        """The variable that holds ``module``, built by statements. Raises Unreproducible."""
+        """Add the statements that build ``module`` and return its variable. Raise Unreproducible."""
         if id(module) in self._variables:
             return self._variables[id(module)]
         bare = parametrize.is_parametrized(module)
@@ -152,8 +152,8 @@ class Skeleton:
         if not state.get("training"):
             state.pop("training", None)
         weights = {name: "None" if one is None else self.tensor(one) for name, one in module._parameters.items()}
-        told = ", ".join(f"{name!r}: {text}" for name, text in weights.items())
-        self._build(variable, f"{kind}, {{{told}}}" if told else kind, self._kept_state(module, state), path)
+        entries = ", ".join(f"{name!r}: {text}" for name, text in weights.items())
+        self._build(variable, f"{kind}, {{{entries}}}" if entries else kind, self._kept_state(module, state), path)
         self._buffers_of(module, variable)
         for name, child in module._modules.items():
             if bare and name == "parametrizations":
@@ -190,7 +190,7 @@ class Skeleton:
             self.statements.add(f"{variable}.register_buffer({name!r}, {text}{lasting})")
 
     def tensor(self, tensor: torch.Tensor) -> str:
-        """A tensor of ones in floating point, else of zeros, of this shape and dtype; one variable for each tensor."""
+        """Add a tensor of this shape and dtype, of ones if floating point, else zeros; return its variable."""
         if id(tensor) in self._variables:
             return self._variables[id(tensor)]
         parameter = isinstance(tensor, nn.Parameter)
@@ -222,7 +222,7 @@ class Skeleton:
         return chosen
 
     def classes(self, modules: Iterable[nn.Module]) -> None:
-        """Write the classes first: what they read says which attributes are kept. Raises Unreproducible."""
+        """Write the classes first: what they read decides which attributes are kept. Raise Unreproducible."""
         for module in modules:
             kind = type(module)
             self.definitions.name_of(kind.__mro__[1] if parametrize.is_parametrized(module) else kind)

@@ -1,4 +1,4 @@
-"""Source text of a class, function or lambda, and the names that it reads from around it."""
+"""Source text of a class, function or lambda, and the names that it reads from outside."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-from pytest_exportready.diagnosis.reproduce.origin import Unreproducible, is_users
+from pytest_exportready.diagnosis.reproduce.origin import Unreproducible, is_project_module
 
 FUTURE = "from __future__ import annotations"
-"""Annotations are never evaluated, so that nothing has to be defined for them."""
+"""Annotations are not evaluated, so nothing has to be defined for them."""
 
 
 def of_definition(thing: Any, name: str) -> str:
-    """The source of a class or function, decorators included. Raises Unreproducible."""
+    """Return the source of a class or function with its decorators. Raise Unreproducible."""
     try:
         source = textwrap.dedent(inspect.getsource(thing))
         ast.parse(source)
@@ -31,13 +31,13 @@ def of_definition(thing: Any, name: str) -> str:
 
 
 def of_lambda(thing: FunctionType) -> str:
-    """The source of a lambda, in brackets. Raises Unreproducible where its line holds several that are alike."""
-    told = f"a lambda in {thing.__module__}, line {thing.__code__.co_firstlineno}"
+    """Return the source of a lambda, in brackets. Raise Unreproducible if its line has several equal ones."""
+    place = f"a lambda in {thing.__module__}, line {thing.__code__.co_firstlineno}"
     try:
         text = "".join(inspect.findsource(thing)[0])
         tree = ast.parse(text)
     except (OSError, TypeError, SyntaxError, ValueError, IndexError):
-        raise Unreproducible(f"{told}, has no source") from None
+        raise Unreproducible(f"{place}, has no source") from None
     line = thing.__code__.co_firstlineno
     found = {
         f"({segment})"
@@ -46,7 +46,7 @@ def of_lambda(thing: FunctionType) -> str:
         if (segment := ast.get_source_segment(text, node)) and _is_code_of(segment, thing.__code__)
     }
     if len(found) != 1:
-        raise Unreproducible(f"{told}, cannot be told from others in its line")
+        raise Unreproducible(f"{place}, cannot be distinguished from others in its line")
     return found.pop()
 
 
@@ -62,7 +62,7 @@ def _is_code_of(segment: str, code: CodeType) -> bool:
 
 
 def without_init(source: str) -> str:
-    """The source of a class without its ``__init__``, which is not run."""
+    """Return the source of a class without its ``__init__``, which is not run."""
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.ClassDef)
     inits = [node for node in definition.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
@@ -81,7 +81,7 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def without_local_imports(source: str, module: str) -> tuple[str, dict[str, Any]]:
-    """``source`` without its imports of the user's own modules, and what these would bind."""
+    """Return ``source`` without its imports of project modules, and the names that they would bind."""
     package = getattr(sys.modules.get(module), "__package__", None) or ""
     lines = source.splitlines()
     bound: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def without_local_imports(source: str, module: str) -> tuple[str, dict[str, Any]
         bound |= given
         indent = lines[node.lineno - 1][: node.col_offset]
         if indent.strip() or ";" in lines[(node.end_lineno or node.lineno) - 1]:
-            raise Unreproducible(f"an import of a module of yours shares its line: {lines[node.lineno - 1].strip()}")
+            raise Unreproducible(f"an import of a project module shares its line: {lines[node.lineno - 1].strip()}")
         lines[node.lineno - 1 : node.end_lineno] = [f"{indent}pass"]
     return "\n".join(lines), bound
 
@@ -101,7 +101,7 @@ def without_local_imports(source: str, module: str) -> tuple[str, dict[str, Any]
 def _bound_by(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, Any]]:
     if isinstance(node, ast.Import):
         for alias in node.names:
-            if is_users(alias.name) and alias.name in sys.modules:
+            if is_project_module(alias.name) and alias.name in sys.modules:
                 name = alias.asname or alias.name.partition(".")[0]
                 yield name, sys.modules[alias.name if alias.asname else name]
         return
@@ -109,7 +109,7 @@ def _bound_by(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple
         module = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
     except ImportError:
         return
-    if not is_users(module) or module not in sys.modules:
+    if not is_project_module(module) or module not in sys.modules:
         return
     for alias in node.names:
         value = getattr(sys.modules[module], alias.name, sys.modules.get(f"{module}.{alias.name}"))
@@ -117,20 +117,20 @@ def _bound_by(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple
 
 
 def read_from_around(source: str) -> list[str]:
-    """The names that ``source`` reads and does not bind itself, those in annotations left out."""
+    """Return the names that ``source`` reads and does not bind, except in annotations."""
     table = symtable.symtable(f"{FUTURE}\n{source}", "<source>", "exec")
     return sorted(set(_read(table, outermost=True)))
 
 
 def read_in_annotations(source: str) -> list[str]:
-    """The names that annotations in ``source`` read: who infers the schema of an operator evaluates them."""
+    """Return the names that annotations read; inferring the schema of an operator evaluates them."""
     nodes = list(ast.walk(ast.parse(source)))
     found = [getattr(node, key, None) for node in nodes for key in ("annotation", "returns")]
     return sorted({name.id for node in found if node for name in ast.walk(node) if isinstance(name, ast.Name)})
 
 
 def calls(source: str, name: str) -> bool:
-    """Whether ``source`` calls what is called ``name``, as who makes an instance does."""
+    """Return whether ``source`` calls ``name``, as it does to create an instance."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     return any(isinstance(node.func, ast.Name) and node.func.id == name for node in nodes)
 
@@ -144,7 +144,7 @@ def _read(table: symtable.SymbolTable, outermost: bool = False) -> Iterator[str]
 
 
 def around(thing: Any) -> dict[str, Any]:
-    """What names mean in the source of a class or function: its module's, and those that functions close over."""
+    """Return the values of names in the source of a class or function: globals of its module, and closures."""
     known = dict(vars(sys.modules.get(thing.__module__, builtins)))
     functions = [thing] if isinstance(thing, FunctionType) else list(vars(thing).values())
     for function in functions:
@@ -155,7 +155,7 @@ def around(thing: Any) -> dict[str, Any]:
             known |= function.__globals__ if isinstance(thing, FunctionType) else {}
             cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
             known.update((name, cell.cell_contents) for name, cell in cells if name != "__class__" and _filled(cell))
-    if isinstance(thing, type):  # a class in a function: its bases are in no closure
+    if isinstance(thing, type):  # the bases of a class in a function are not in a closure
         known.update((base.__name__, base) for base in thing.__bases__ if base is not object)
     return known
 
@@ -170,7 +170,7 @@ def _filled(cell: Any) -> bool:
 
 @functools.cache
 def identifiers(source: str) -> frozenset[str]:
-    """Every name, attribute and string in ``source``: an attribute that is none of them is not read by it."""
+    """Return every name, attribute and string in ``source``; it reads no attribute of another name."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
@@ -184,5 +184,5 @@ def identifiers(source: str) -> frozenset[str]:
 
 @functools.cache
 def identifiers_of_module(module: str) -> frozenset[str]:
-    """``identifiers`` of all that is in a module's file."""
+    """Return the ``identifiers`` of a module's file."""
     return identifiers(inspect.getsource(sys.modules[module]))

@@ -1,4 +1,4 @@
-"""Statements: the lines of a script in the order in which they can be run."""
+"""The lines of a script in the order in which they can run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _WORD = re.compile(r"\b[^\W\d]\w*\b")
 
 
 class Statements:
-    """Definitions are paragraphs of their own; a statement is one line. variables: what may stand inline instead."""
+    """Definitions, each a paragraph, and statements, each one line."""
 
     def __init__(self) -> None:
-        self.variables: set[str] = set()
+        self.variables: set[str] = set()  # those that are inlined if they are used once
         self._lines: list[str] = []
         self._sources: set[int] = set()
 
@@ -25,13 +25,13 @@ class Statements:
         self._lines.append(line)
 
     def define(self, source: str) -> None:
-        """Source of the user's, in which nothing is replaced."""
+        """Add source of the project, in which no variable is inlined."""
         if "\n" in source:
             self._sources.add(len(self._lines))
         self._lines.append(without_places_in_strings(source))
 
     def reserve(self) -> int:
-        """A place for a line that is known later."""
+        """Reserve a place for a line that is known later."""
         self._lines.append("")
         return len(self._lines) - 1
 
@@ -39,7 +39,7 @@ class Statements:
         self._lines[place] = line
 
     def text(self) -> str:
-        """All of them, without a variable that is used once. ``model`` is what the script is about: it stays."""
+        """Return the script, with variables inlined that are used once, except ``model``."""
         uses = Counter(_WORD.findall("\n".join(self._lines)))
         values: dict[str, str] = {}
         text = ""

@@ -1,4 +1,4 @@
-"""Plain values as expressions; what may be private, or is a tensor's contents, is not among them."""
+"""Plain values as expressions, without possibly private text and without tensor contents."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from torch.export import Dim
 _LITERAL = (type(None), bool, int, bytes, complex, type(Ellipsis), type(NotImplemented))
 _SECRET = re.compile(r"(?i)token|secret|passw|credential|api_?key|auth|private|cookie")
 _SHORTEST = 6
-"""Characters. What is shorter is no secret, and stands in many texts by chance."""
+"""Characters. Shorter values are not secrets, and occur in many texts by chance."""
 _PLACE = re.compile(r"(?:[a-z]+://[^\s/]*|(?<![\w.])~?|[A-Za-z]:)(?:[/\\][^/\\\s:'\"]+){2,}")
 """A path of this machine, or an address."""
 _STRING = re.compile(r"(['\"])([^'\"\n]*)\1")
 
 
 def without_places(text: str) -> str:
-    """``text`` with the last part of a path in place of the path, and without what the environment keeps secret."""
+    """Return ``text`` with paths shortened to their last part, and without secrets of the environment."""
     for secret in _secrets():
         text = text.replace(secret, "...")
     home = os.path.expanduser("~")
@@ -33,7 +33,7 @@ def without_places(text: str) -> str:
 
 
 def without_places_in_strings(source: str) -> str:
-    """``source`` with the last part of a path where a string of its is one."""
+    """Return ``source`` with the paths in its strings shortened to their last part."""
     return _STRING.sub(lambda found: found[1] + without_places(found[2]) + found[1], source)
 
 
@@ -42,7 +42,7 @@ def _secrets() -> list[str]:
 
 
 def literal(value: Any) -> str | None:
-    """The expression for a value that names nothing and holds nothing; None for any other."""
+    """Return the expression for a value without parts and without a name; None for any other."""
     kind = type(value)
     if kind in _LITERAL:
         return repr(value)
@@ -66,9 +66,11 @@ def literal(value: Any) -> str | None:
 
 
 def written(value: Any, text: Callable[[Any], str], imports: dict[str, None]) -> str | None:
-    """The expression for a container, or for another value of Python's own; None for any other.
+    """Return the expression for a container or another value of a Python class; None for any other.
 
-    text: the expression for what is in it. What has to be imported is added to ``imports``.
+    Args:
+        text: Returns the expression for a part.
+        imports: Receives the import statements that the expression needs.
     """
     kind = type(value)
     found = _containers().get(kind)
@@ -103,7 +105,7 @@ def _containers() -> Mapping[type, Callable[[Any, Callable[[Any], str]], str]]:
 
 
 def _of_library(value: Any, text: Callable[[Any], str]) -> tuple[str, str | None]:
-    """Of a module of Python's or of numpy: its name, and the expression."""
+    """Return the module, of Python or NumPy, and the expression."""
     kind = type(value)
     if kind is OrderedDict:
         return "collections", f"collections.OrderedDict({text(dict(value))})"
@@ -129,7 +131,7 @@ def _of_library(value: Any, text: Callable[[Any], str]) -> tuple[str, str | None
 
 
 def _of_numpy(value: Any) -> tuple[str, str | None]:
-    """Scalars as they are, arrays as tensors: of ones, or zeros."""
+    """Return scalars unchanged, and arrays of ones or zeros."""
     import numpy as np
 
     if isinstance(value, np.ndarray) and value.dtype.kind in "fciub":

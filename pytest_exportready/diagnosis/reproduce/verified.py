@@ -1,4 +1,4 @@
-"""A failed export as one file, run in a fresh process before anybody is told that it fails alike."""
+"""Write a failed export as one file, and run it in a new process to verify that it fails in the same way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Reproduced:
-    """script: a Python file that was run and raises what the export raised; empty for none. why_not: the reason."""
+    """A verified reproducer, or the reason why there is none."""
 
     script: str = ""
     why_not: str = ""
@@ -35,29 +35,29 @@ def reproduced(trial: Trial, module: nn.Module, error: Exception) -> Reproduced:
         shapes = dynamic_shapes(module, call, trial.options)
         named = None if shapes is None else by_name(module, call, shapes)
         text = script(module, *call, named, error, strict=trial.mode == "strict")
-        _fails_alike(text, error)
+        _verify(text, error)
     except (Unreproducible, ProcessDied, LoaderGone, OSError) as reason:
         return Reproduced(why_not=str(reason))
-    except (Exception, SystemExit) as reason:  # an attribute of the user's that raises when it is read
+    except (Exception, SystemExit) as reason:  # an attribute that raises when it is read
         return Reproduced(why_not=exception_text(reason))
     return Reproduced(text)
 
 
-def _fails_alike(text: str, error: Exception) -> None:
-    """Raises Unreproducible when the script does not raise the like of ``error``."""
+def _verify(text: str, error: Exception) -> None:
+    """Raise Unreproducible unless the script raises the same error."""
     with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
         path = Path(folder) / "reproduce.py"
         path.write_text(text, encoding="utf-8")
         raised = LOADER.ask({"script": str(path), "reply": f"{folder}/reply.json"}, SECONDS)
     kinds = [type(link).__name__ for link in (error, error.__cause__ or error.__context__) if link is not None]
     if "error" in raised or raised["raised"] != kinds:
-        told = raised.get("error") or " from ".join(raised["raised"]) or "nothing"
-        raise Unreproducible(f"written as a file it raises {told} instead of {' from '.join(kinds)}")
+        actual = raised.get("error") or " from ".join(raised["raised"]) or "nothing"
+        raise Unreproducible(f"the script raises {actual} instead of {' from '.join(kinds)}")
     if _skeleton(raised["message"]) != _skeleton(str(error)):
-        raise Unreproducible(f"written as a file it raises another {kinds[0]}")
+        raise Unreproducible(f"the script raises another {kinds[0]}")
 
 
 def _skeleton(message: str) -> str:
-    """The first words of a message, without numbers, names in quotes and paths."""
+    """Return the beginning of a message without numbers, quoted names and paths."""
     first = next((line for line in message.splitlines() if line.strip()), "")
     return re.sub(r"\d+|'[^']*'|\"[^\"]*\"|\S*/\S*", "", first)[:120].strip()

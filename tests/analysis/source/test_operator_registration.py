@@ -16,7 +16,7 @@ def test_a_custom_op_from_a_call_can_be_exported() -> None:
     text = custom_op("clipped", {"x": torch.ones(2), "limit": 0.5, "steps": 3, "on": True, "sizes": [1, 2]})
     assert "def clipped(x: torch.Tensor, limit: float, steps: int, on: bool, sizes: list[int]) -> torch.Tensor" in text
     text = text.replace("mylib::", "exportready_written::").replace(
-        "...  # its code as it is", "return x.clamp(max=limit)"
+        "...  # its code, unchanged", "return x.clamp(max=limit)"
     )
     names = {"torch": torch}
     exec(text, names)

@@ -176,4 +176,4 @@ def test_weights_that_decide_are_told_from_those_that_do_not() -> None:
     readiness = judged(model, (torch.ones(3, 4),))
     assert readiness.reproducer, readiness.no_reproducer
     model._limit = model.limit.numpy()  # type: ignore[assignment]
-    assert "it raises nothing instead of GuardOn" in judged(model, (torch.ones(3, 4),)).no_reproducer
+    assert "the script raises nothing instead of GuardOn" in judged(model, (torch.ones(3, 4),)).no_reproducer

@@ -52,11 +52,9 @@ def take_options(item: pytest.Item) -> None:
     fix = f"Correct the arguments of the marker `{MARKER}`."
     try:
         options = _options_of(item)
-    except CaseError as error:
-        finding = RULE.error(f"@{MARKER}", error.problem, error.fix or fix, **place)
     except Exception as error:
-        says = exception_text(error)
-        finding = RULE.error(f"@{MARKER}", "The arguments could not be read.", fix, torch_says=says, **place)
+        problem, advice = (error.problem, error.fix) if isinstance(error, CaseError) else (exception_text(error), "")
+        finding = RULE.error(f"@{MARKER}", problem, advice or fix, **place)
     else:
         if wrong is None:
             item.stash[CASE_OPTIONS] = options

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from user_project import Project
 
-from pytest_exportready.report import html, junit, terminal
+from pytest_exportready.report import html, junit, rules_html, terminal
 from pytest_exportready.report.collect_results import Gather
 
 ONE = '@export_ready(stages=["train"])\ndef test_one(): return ready()\n'
@@ -22,7 +22,7 @@ def test_files_where_asked(project: Project) -> None:
     assert list(project.results("a/b.xml")) == ["test_one"]
     assert "test_one" in (project.path / "c.html").read_text()
     assert not (project.path / "exportready").exists()
-    result.stdout.fnmatch_lines(["*= export readiness =*", "JUnit: a/b.xml", "page: c.html", "Ready: *"])
+    result.stdout.fnmatch_lines(["*= export readiness =*", "JUnit: a/b.xml", "HTML: c.html", "Ready: *"])
 
 
 def test_a_crash_leaves_no_verdict_of_an_earlier_run(project: Project) -> None:
@@ -32,7 +32,7 @@ def test_a_crash_leaves_no_verdict_of_an_earlier_run(project: Project) -> None:
     assert list(project.results()) == ["test_one"]
     project.write("import os, signal\n@export_ready\ndef test_one(): os.kill(os.getpid(), signal.SIGKILL)\n")
     assert project.run(subprocess=True).ret == -signal.SIGKILL
-    assert list((project.path / "exportready").iterdir()) == []
+    assert [path.name for path in (project.path / "exportready").iterdir()] == ["rules.html"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_reports_of_a_session_that_is_stopped(project: Project, stop: str) -> No
     assert project.outcomes() == {"test_one": "passed", "test_stop": "infra", "test_after": "infra"}
     assert "did not run" in project.results()["test_after"].message
     assert (project.path / "exportready/report.html").exists()
-    result.stdout.fnmatch_lines(["Inconclusive: 2 of 3 cases could not be judged*"])
+    result.stdout.fnmatch_lines(["Inconclusive: 2 of 3 cases have no verdict*"])
 
 
 @pytest.mark.parametrize("args", [["-x"], ["--maxfail=1"]])
@@ -142,6 +142,15 @@ def test_a_report_that_cannot_be_written(project: Project, option: str) -> None:
     assert (project.path / "exportready" / ("report.html" if option == "junit" else "junit.xml")).exists()
 
 
+def test_rules_that_cannot_be_written_leave_the_report(project: Project) -> None:
+    project.write(ONE)
+    (project.path / "exportready" / "rules.html").mkdir(parents=True)
+    result = project.run()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["Ready: *", "cannot write the page of rules beside *report.html: *. Fix: *"])
+    assert (project.path / "exportready" / "report.html").exists()
+
+
 @pytest.mark.parametrize(
     ("where", "name"),
     [
@@ -149,6 +158,7 @@ def test_a_report_that_cannot_be_written(project: Project, option: str) -> None:
         (Gather, "run"),
         (junit, "write_junit"),
         (html, "write_html"),
+        (rules_html, "write_rules"),
         (terminal, "write_summary"),
     ],
 )

@@ -58,7 +58,7 @@ def test_times_that_cannot_be_read_stop_the_run(project: Project, flags: tuple[s
         "--export-ready-shard=1/2", "--export-ready-shard-times=times.xml", *flags, subprocess=bool(flags)
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--export-ready-shard-times: *times.xml: not well-formed XML*"])
+    result.stderr.fnmatch_lines(["*--export-ready-shard-times: *times.xml is not well-formed XML*"])
 
 
 def test_more_shards_than_cases_are_accepted(project: Project) -> None:

@@ -93,10 +93,11 @@ class Lowering:
             result = compare_by_float64(trial.reference.module, [call], expected, actual, trial.tolerance)
             results.append(result)
             if not result.agree:
-                inputs = "the example inputs" if len(results) == 1 else f"inputs of shape {_shapes(call)}"
+                what = "the example inputs" if len(results) == 1 else f"inputs of shape {_shapes(call)}"
                 yield self.rule.error(
                     result.where,
-                    f"After lowering to {self.backend}, differs from the eager module on {inputs}: {result.problem}.",
+                    f"After lowering to {self.backend}, differs from the eager module on {what}{trial.in_mode}: "
+                    f"{result.problem}.",
                     "Replace the operator that is lowered incorrectly. Pass `tolerance=` only if this error is "
                     "acceptable.",
                 )
@@ -108,9 +109,10 @@ class Lowering:
         name = error.operator
         node = _node(trial.program, name) if name else None
         file, line = source(node) if node is not None else (error.file, error.line)
+        at = f" at `{name}`" if name else ""
         return self.rule.error(
             owner(node) if node is not None else "",
-            f"Lowering to {self.backend} failed at `{name}`." if name else f"Lowering to {self.backend} failed.",
+            f"Lowering to {self.backend} failed{trial.in_mode}{at}.",
             self.fix.format(operator=f"`{name}`" if name else "the operator at which it fails"),
             file=file,
             line=line,

@@ -121,7 +121,7 @@ def _program_fails(trial: Trial, what: str, calls: list[Call], error: Exception)
     fixed = _FIXED_SIZE.search(str(error))
     return RUNS.error(
         f"{fixed[1]}.shape[{fixed[2]}]" if fixed else where,
-        f"The exported program fails on {what}{at}, where the eager module runs.",
+        f"The exported program fails on {what}{trial.in_mode}{at}, where the eager module runs.",
         _DECLARE_DYNAMIC if fixed else _CHECK_PYTHON,
         file=file,
         line=line,
@@ -133,7 +133,7 @@ def _differs(trial: Trial, what: str, calls: list[Call], call: Call, result: Com
     why, (file, line), fix = _cause(trial, calls, call)
     return AGREES.error(
         result.where,
-        f"Differs from the eager module on {what}: {result.problem}.{why}",
+        f"Differs from the eager module on {what}{trial.in_mode}: {result.problem}.{why}",
         fix,
         file=file,
         line=line,

@@ -71,7 +71,7 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
         if not results[-1].agree:
             yield AGREES.error(
                 results[-1].where,
-                f"After saving and loading, differs from the eager module: {results[-1].problem}.",
+                f"After saving and loading, differs from the eager module{trial.in_mode}: {results[-1].problem}.",
                 "Look for constants and buffers that `torch.export.save` does not keep: views, subclasses, caches.",
             )
             break

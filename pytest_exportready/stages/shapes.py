@@ -110,7 +110,8 @@ class _Outcome:
         output = self.comparison.where or "the output"
         return AGREES.error(
             self.resize.dim.where,
-            f"At size {self.resize.size}, {output} differs from the eager module: {self.comparison.problem}.",
+            f"At size {self.resize.size}, {output} differs from the eager module{trial.in_mode}: "
+            f"{self.comparison.problem}.",
             "Look for a Python number that is computed from the size, such as `x.shape[0] * 0.1`, `int()` or a list "
             "index, and make it a tensor.",
         )

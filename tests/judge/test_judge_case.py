@@ -145,7 +145,7 @@ def test_one_mode_may_fail() -> None:
 
     readiness = judge(Net().eval(), modes=("non-strict", "strict"), stages=("parity",))
     assert [s.outcome for s in readiness.stages if s.name == "parity"] == ["passed", "failed"]
-    assert "(strict)" in readiness.errors[0].message
+    assert "(strict export)" in readiness.errors[0].message
 
 
 def test_requires_without_cascades() -> None:

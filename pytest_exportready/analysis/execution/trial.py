@@ -100,6 +100,11 @@ class Trial:
         return dynamic_shapes(self.reference.module, self.call, self.options)
 
     @property
+    def in_mode(self) -> str:
+        """The export mode, for a message; empty if the case has only one."""
+        return f" ({self.mode} export)" if len(self.options.modes) > 1 else ""
+
+    @property
     def tolerance(self) -> Tolerance:
         return Tolerance(self.options.rtol, self.options.atol)
 

@@ -1,4 +1,4 @@
-"""What a user declares: a model, its inputs, and what else is known about them."""
+"""Define what a user declares: a model, its example inputs, and what else is known about them."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ class CaseError(ExplainedError):
 
 @dataclass(frozen=True)
 class ExportCase:
-    """A model, its example inputs, and what a careful user knows besides.
+    """A model, its example inputs, and what else is known about them.
 
-    model: the trained module, in the mode in which it would be exported (call ``.eval()``).
-    args, kwargs: example inputs of ``model.forward``.
-    more_inputs: further ``(args, kwargs)`` pairs of the same kind on which the program must agree too.
-    checkpoint: the state dict that is meant to ship; its names must be those of the program.
-    golden: the output recorded at the end of training for the example inputs; the module must still give it,
-    within ``golden_tolerance`` (largest error relative to the rms of ``golden``).
-    training_state: ``{"scaler": ..., "optimizer": ..., "step": ...}``, as objects or as their state dicts.
-    target_device: where the program will run, such as ``"cuda"``.
-    stateful_calls: the module has state: ``args`` and then ``more_inputs`` are compared as one sequence of
-    calls.
-    allow_mutation: the module may change its own state in eval (a cache); otherwise that is a finding.
-    trainable: the program will be trained on: its gradients are compared with those of the module.
-    loss: ``loss(output) -> scalar`` for the scenarios that train; by default the mean square of every
-    floating-point output.
+    Attributes:
+        model: The trained module, in the mode in which it would be exported (call ``.eval()``).
+        args: Positional example inputs of ``model.forward``.
+        kwargs: Keyword example inputs of ``model.forward``.
+        more_inputs: Further ``(args, kwargs)`` pairs of the same kind, on which the outputs are compared too.
+        checkpoint: The state dict that will ship; its names must be those of the program.
+        golden: The output recorded at the end of training for the example inputs, which the module must still give.
+        golden_tolerance: Largest error accepted for ``golden``, relative to its rms.
+        training_state: ``{"scaler": ..., "optimizer": ..., "step": ...}``, as objects or as their state dicts.
+        target_device: Where the program will run, such as ``"cuda"``.
+        stateful_calls: The module has state: ``args`` and then ``more_inputs`` are compared as one sequence of calls.
+        allow_mutation: The module may change its own state in eval mode, such as a cache; otherwise that is reported.
+        trainable: The program will be trained, so its gradients are compared with those of the module.
+        loss: ``loss(output) -> scalar`` for the scenarios that train; by default the mean square of every
+            floating-point output.
     """
 
     model: nn.Module
@@ -60,82 +61,85 @@ class ExportCase:
 
     @property
     def carries_training(self) -> bool:
-        """True when the user brought results of a real training, which further steps would invalidate."""
+        """Whether the case has results of a real training, which further steps would invalidate."""
         return self.golden is not None or self.checkpoint is not None or bool(self.training_state)
 
 
 def as_case(returned: object) -> ExportCase:
-    """The ExportCase for what a case function returned: ``(model, args[, kwargs])`` or an ExportCase.
+    """Return the ExportCase for what a case function returned: ``(model, args[, kwargs])`` or an ExportCase.
 
-    Raises CaseError for anything else, naming what is wrong.
+    Raises:
+        CaseError: It returned something else.
     """
     import torch
 
     if isinstance(returned, Prepared):
-        raise CaseError(
-            "the case returned what prepare_for_export returns, without inputs. Fix: return `prepared.module, (x,)`"
-        )
+        raise CaseError("The case returned no inputs", "Return `prepared.module, (x,)`.")
     if not isinstance(returned, ExportCase):
         if not isinstance(returned, (tuple, list)) or len(returned) not in (2, 3):
-            raise CaseError(
-                f"the case returned {_shape_of(returned)}, not (model, args), (model, args, kwargs) or an ExportCase"
+            problem = (
+                f"The case returned {_shape_of(returned)}, not (model, args), (model, args, kwargs) or an ExportCase"
             )
+            raise CaseError(problem)
         returned = ExportCase(*returned)
     if not isinstance(returned.model, torch.nn.Module) or isinstance(returned.model, torch.jit.ScriptModule):
-        problem = f"the model is {_shape_of(returned.model)}, not a torch.nn.Module in Python"
+        problem = f"The model is {_shape_of(returned.model)}, not a Python torch.nn.Module"
         raise CaseError(problem, _as_module(returned.model))
     if isinstance(returned.model, torch.fx.GraphModule) and "eval" in vars(returned.model):
-        raise CaseError("the model is what torch.export made", _FROM_EXPORT)
+        raise CaseError("The model is an exported program", _FROM_EXPORT)
     if isinstance(returned.args, torch.Tensor):
-        raise CaseError("the example inputs are one tensor, not a tuple of inputs", "write (x,) instead of x")
+        raise CaseError("The example inputs are one tensor, not a tuple of inputs", "Write `(x,)` instead of `x`.")
     if not isinstance(returned.args, (tuple, list)):
-        raise CaseError(f"the example inputs are {_shape_of(returned.args)}, not a tuple")
+        raise CaseError(f"The example inputs are {_shape_of(returned.args)}, not a tuple")
     if not isinstance(returned.kwargs, Mapping):
-        raise CaseError(f"the example keyword inputs are {_shape_of(returned.kwargs)}, not a dict")
+        raise CaseError(f"The example keyword inputs are {_shape_of(returned.kwargs)}, not a dict")
     if not all(isinstance(name, str) for name in returned.kwargs):
-        raise CaseError("the example keyword inputs are not keyed by the names of forward's parameters")
+        raise CaseError("The keys of the example keyword inputs are not names of parameters of `forward`")
     for position, pair in enumerate(returned.more_inputs):
         if not _is_call(pair):
-            raise CaseError(f"more_inputs[{position}] is {_shape_of(pair)}, not a pair (args, kwargs)")
+            raise CaseError(f"`more_inputs[{position}]` is {_shape_of(pair)}, not a pair (args, kwargs)")
     for name in ("checkpoint", "training_state"):
         stated = getattr(returned, name)
         if not isinstance(stated, Mapping) and (stated is not None or name == "training_state"):
-            raise CaseError(f"{name} is {_shape_of(stated)}, not a dict", "load it first if it is a file")
+            raise CaseError(f"`{name}` is {_shape_of(stated)}, not a dict", "Load it first if it is a file.")
     if returned.target_device is not None:
         try:
             torch.device(returned.target_device)
         except (RuntimeError, TypeError) as error:
             given = shown(returned.target_device)
-            raise CaseError(f'target_device={given}: accepted is a device of torch, such as "cuda"') from error
+            raise CaseError(f'`target_device={given}` is not a torch device, such as "cuda"') from error
     values = {f.name: getattr(returned, f.name) for f in fields(ExportCase)}
     return ExportCase(**{**values, "args": tuple(returned.args)})
 
 
-_FROM_EXPORT = "return the module that it was exported from: the export is what is to be proved"
+_FROM_EXPORT = "Return the module that it was exported from."
 
 
 def _as_module(model: Any) -> str:
-    """How to give as a module what is none."""
+    """Return how to return a module instead of ``model``."""
     import torch
 
     name = getattr(model, "__name__", "it")
     if isinstance(model, Prepared):
-        return "take `.module` of what prepare_for_export returned: `prepare_for_export(model).module`"
+        return "Return `prepare_for_export(model).module`."
     if isinstance(model, type):
-        return f"return an instance, {name}(...), instead of the class"
+        return f"Return an instance, `{name}(...)`, instead of the class."
     if isinstance(getattr(model, "__self__", None), torch.nn.Module):
-        return f"return the module itself instead of its {name}"
+        return f"Return the module itself instead of its `{name}`."
     if isinstance(model, torch.jit.ScriptModule):
-        return "return the Python module that was given to torch.jit.script or torch.jit.trace"
+        return "Return the Python module that was passed to `torch.jit.script` or `torch.jit.trace`."
     if type(model).__name__ == "ExportedProgram":
         return _FROM_EXPORT
     if isinstance(model, Mapping):
-        return "build the module and load the state dict into it: model.load_state_dict(state)"
+        return "Build the module and load the state dict into it: `model.load_state_dict(state)`."
     if not callable(model):
-        return "return the module first, then its inputs: (model, (x,))"
-    before = " as it was before torch.jit" * isinstance(model, torch.jit.ScriptFunction)
-    before += " as it was before torch.compile" * hasattr(model, "get_compiler_config")
-    return f"put the function{before} into a torch.nn.Module: def forward(self, x): return {name}(x)"
+        return "Return the module first, then its inputs: `(model, (x,))`."
+    function = "function"
+    if isinstance(model, torch.jit.ScriptFunction):
+        function = "function before `torch.jit`"
+    elif hasattr(model, "get_compiler_config"):
+        function = "function before `torch.compile`"
+    return f"Call the {function} in a `torch.nn.Module`: `def forward(self, x): return {name}(x)`."
 
 
 def _is_call(pair: object) -> bool:
@@ -146,7 +150,7 @@ def _is_call(pair: object) -> bool:
 
 def _shape_of(value: object) -> str:
     if isinstance(value, Prepared):
-        return "a Prepared, what prepare_for_export returns (module and actions)"
+        return "the result of prepare_for_export"
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)} ({', '.join(type(v).__name__ for v in value)})"
     kind = type(value).__name__ if not isinstance(value, type) else f"class {value.__name__}"

@@ -1,4 +1,4 @@
-"""Finding: the one form in which everything that is wrong, odd or worth knowing is told."""
+"""Define a Finding, the one form in which problems are reported, and the Rule that it names."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ Severity = Literal["error", "warning", "note"]
 
 MESSAGE_LIMIT = 500
 PATCH_LIMIT = 4_000
-"""Characters; a longer patch is left out, as half of one applies nowhere."""
+"""Characters; a longer patch is left out, as a part of one cannot be applied."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing found about one case.
+    """One problem of one case.
 
-    code: stable identifier such as ``ER302``; used for suppression and links.
-    name: the property that does not hold, such as ``batchnorm_frozen``.
-    severity: ``error`` makes the case not ready; ``warning`` and ``note`` do not.
-    where: qualified name of the module, parameter or argument; empty for the whole model.
-    message: what is wrong, never with tensor contents.
-    fix: what to do about it, in one line.
-    file, line: the user's own source, where one is known (line is 1-based, 0 for none).
-    stage: the stage that found it.
-    ignored: the reason given by the case's marker for not counting it; empty when it counts.
-    patch: a unified diff of the user's file that was proved to fix it; empty for none.
-    torch_says: what torch or another library raised, in one line; empty for nothing.
+    Attributes:
+        code: Stable identifier such as ``ER302``; used for suppression and links.
+        name: The property that does not hold, such as ``batchnorm_frozen``.
+        severity: ``error`` makes the case not ready; ``warning`` and ``note`` do not.
+        where: Qualified name of the module, parameter or argument; empty for the whole model.
+        message: What is wrong, without contents of tensors.
+        fix: What to do about it, in one line.
+        file: The user's source file; empty if unknown.
+        line: 1-based line in ``file``; 0 if unknown.
+        rank: The rank that differs; None if it is not one rank.
+        stage: The stage that reported it.
+        ignored: The reason of the marker for ignoring it; empty if it counts.
+        patch: A unified diff of the user's file that was proved to fix it; empty if there is none.
+        torch_says: What torch or another library raised, in one line; empty if nothing.
     """
 
     code: str
@@ -53,29 +56,29 @@ class Finding:
 
     @property
     def blocks(self) -> bool:
-        """True when this finding alone makes the case not ready."""
+        """Whether this finding makes the case not ready."""
         return self.severity == "error" and not self.ignored
 
     @property
     def place(self) -> str:
-        """Where, in one line: rank, qualified name and source line, as far as they are known."""
+        """Rank, qualified name and source line in one line, as far as they are known."""
         source = f"{self.file}:{self.line}" if self.file and self.line else self.file
         rank = "" if self.rank is None else f"rank {self.rank}"
         return ", ".join(part for part in (rank, self.where, source) if part) or "the model"
 
     @property
     def problem(self) -> str:
-        """What is wrong, with what torch says: two findings of one rule and place that share it have one cause."""
+        """The message and what torch says: findings of one rule and place have one cause if these are equal."""
         return f"{self.message} (torch says: {self.torch_says})" if self.torch_says else self.message
 
     @property
     def summary(self) -> str:
-        """Return place, rule, message and fix in one line."""
+        """Place, rule, message and fix in one line."""
         return with_fix(f"{self.place}: [{self.code} {self.name}] {self.message}", self.fix)
 
     @property
     def one_line(self) -> str:
-        """Return the summary and what torch says, for tables; the patch has no place there."""
+        """The summary and what torch says, for tables."""
         return f"{self.summary} torch: {self.torch_says}" if self.torch_says else self.summary
 
     def at(self, stage: str) -> Finding:
@@ -89,7 +92,7 @@ class Finding:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Finding:
-        """Return the finding that ``to_dict`` gave, also from an earlier version, where a note was called info."""
+        """Return the finding of ``to_dict``, also of an earlier version, which called a note info."""
         return cls(**{**data, "severity": "note" if data["severity"] == "info" else data["severity"]})
 
     def __str__(self) -> str:
@@ -100,11 +103,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a code stands for. ``doc`` is what ``exportready explain CODE`` prints."""
+    """The code and name of a property, and what ``exportready explain CODE`` prints."""
 
     code: str
     name: str
-    doc: str = ""
+    doc: str = ""  # the docstring of the module if empty
 
     def report(self, severity: Severity, where: str, message: str, fix: str = "", **place: Any) -> Finding:
         return Finding(self.code, self.name, severity, where, message, fix, **place)

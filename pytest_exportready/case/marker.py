@@ -1,4 +1,4 @@
-"""The decorator ``export_ready``."""
+"""Define the decorator ``export_ready``."""
 
 from __future__ import annotations
 
@@ -30,27 +30,26 @@ def export_ready(
     budget: Mapping[Literal["seconds", "mib", "nodes"], float] = ...,
 ) -> Callable[[F], F]: ...
 def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F], F]:
-    """Mark a function or method as an export case: ``@export_ready`` or
-    ``@export_ready(dynamic_batch=True)``.
+    """Mark a function or method as an export case: ``@export_ready`` or ``@export_ready(dynamic_batch=True)``.
 
     The function returns ``(model, args)``, ``(model, args, kwargs)`` or an ExportCase; it takes fixtures and
-    parameters as any test does. The same as ``@pytest.mark.export_ready(...)``. Arguments of the marks on a module,
-    class, function and parameter add up; the closest wins.
+    parameters as any test does. The same as ``@pytest.mark.export_ready(...)``. Arguments of the markers on a module,
+    class, function and parameter are merged; the closest takes precedence.
 
-    dynamic_batch: dimension 0 of the example tensors may have any size.
-    dynamic_shapes: as for ``torch.export.export``, or ``"auto"`` to find out what can be dynamic. Not together with
-    dynamic_batch.
-    scenarios: how the model is trained before the export, such as ``["plain"]``; ``["as_is"]`` trains
-    nothing.
-    strict: ``"non-strict"`` (default), ``"strict"`` or ``"both"``; also False and True.
-    tolerance: ``{"rtol": ..., "atol": ...}`` instead of the tolerances by dtype.
-    stages: run these stages (and those they need) only.
-    ignore: codes such as ``["ER305"]`` that do not count, with a ``reason``.
-    xfail_stage: the stage at which this case is known to fail, with a ``reason``; passing it is a failure.
-    lower: what the program must also be lowered to and agree as: ``["decompose", "aotinductor", "onnx",
-    "executorch"]``.
-    budget: the most that the export may cost, any of ``{"seconds": ..., "mib": ..., "nodes": ...}``: seconds of
-    torch.export, MiB of the saved program, nodes of its graph.
+    Args:
+        dynamic_batch: Dimension 0 of the example tensors may have any size.
+        dynamic_shapes: As for ``torch.export.export``, or ``"auto"`` to find out what can be dynamic. Not together
+            with ``dynamic_batch``.
+        scenarios: How the model is trained before the export, such as ``["plain"]``; ``["as_is"]`` does not train.
+        strict: ``"non-strict"`` (default), ``"strict"`` or ``"both"``; also False and True.
+        tolerance: ``{"rtol": ..., "atol": ...}`` instead of the per-dtype tolerances.
+        stages: Run only these stages and those that they need.
+        ignore: Codes such as ``["ER305"]`` that do not count, with a ``reason``.
+        xfail_stage: The stage at which this case is expected to fail, with a ``reason``; passing it is a failure.
+        lower: Lower the program with these, and compare the outputs: ``["decompose", "aotinductor", "onnx",
+            "executorch"]``.
+        budget: Limits of the export, any of ``{"seconds": ..., "mib": ..., "nodes": ...}``: seconds of
+            ``torch.export``, MiB of the saved program, nodes of its graph.
     """
     import pytest
 

@@ -1,4 +1,4 @@
-"""The arguments of the marker ``export_ready``, checked."""
+"""Check the arguments of the marker ``export_ready``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODES: dict[str, tuple[Mode, ...]] = {
 
 @dataclass(frozen=True)
 class CaseOptions:
-    """What the marker says about a case, checked. Defaults are those of ``@export_ready()``."""
+    """The checked arguments of the marker; the defaults are those of ``@export_ready()``."""
 
     dynamic_batch: bool = False
     dynamic_shapes: Any = None
@@ -54,7 +54,7 @@ ACCEPTED = (
 
 
 class StageTraits(Protocol):
-    """What the options need to know about a stage."""
+    """The part of a stage that the options depend on."""
 
     @property
     def opt_in(self) -> str:
@@ -75,10 +75,10 @@ def case_options(
     """Return the checked options for a marker's arguments.
 
     Args:
-        scenarios, stages, codes: what the arguments may name.
+        scenarios, stages, codes: The names that the arguments may have.
 
     Raises:
-        CaseError: an argument is unknown, malformed or contradicts another; the message names it and what is accepted.
+        CaseError: An argument is unknown, malformed or contradicts another. It names the accepted values.
     """
     for name in arguments:
         if name not in ACCEPTED:
@@ -89,7 +89,7 @@ def case_options(
     if not any(given["dynamic_batch"] is accepted for accepted in (None, True, False)):
         raise CaseError(f"dynamic_batch={shown(given['dynamic_batch'])}: accepted are True and False")
     if given["dynamic_batch"] and given["dynamic_shapes"] is not None:
-        raise CaseError("dynamic_batch and dynamic_shapes contradict each other", "give one of them")
+        raise CaseError("dynamic_batch and dynamic_shapes contradict each other", "Pass only one of them.")
     if isinstance(given["dynamic_shapes"], str) and given["dynamic_shapes"] != "auto":
         raise CaseError(
             f'dynamic_shapes={shown(given["dynamic_shapes"])}: accepted are torch.export\'s form and "auto"'
@@ -98,20 +98,20 @@ def case_options(
     ignore = _names("ignore", given["ignore"], codes)
     xfail_stage = _names("xfail_stage", given["xfail_stage"], stages)
     if (ignore or xfail_stage) and not reason.strip():
-        raise CaseError("ignore and xfail_stage need a reason", 'add reason="why this is accepted"')
+        raise CaseError("ignore and xfail_stage need a reason", 'Add `reason="why this is accepted"`.')
     if reason and not (ignore or xfail_stage):
-        raise CaseError("reason belongs to ignore or xfail_stage, and neither is given")
+        raise CaseError("reason is given without ignore or xfail_stage")
     if len(xfail_stage) > 1:
-        raise CaseError("xfail_stage names one stage")
+        raise CaseError("xfail_stage accepts one stage only")
     rtol, atol = _tolerance(given["tolerance"])
     chosen = _names("stages", given["stages"], stages)
     lower = _names("lower", given["lower"], [name for name, stage in stages.items() if stage.opt_in == "lower"])
     budget = _budget(given["budget"])
     for name in (*chosen, *xfail_stage):
         if stages[name].opt_in == "lower" and name not in lower:
-            raise CaseError(f"the stage {name!r} would never run", f'add lower=["{name}"]')
+            raise CaseError(f"the stage {name!r} would never run", f'Add `lower=["{name}"]`.')
         if stages[name].opt_in == "budget" and not budget:
-            raise CaseError(f"the stage {name!r} would never run", "add a budget")
+            raise CaseError(f"the stage {name!r} would never run", "Add a `budget`.")
     measured = ["reload" if "mib" in budget else "export"] if budget else []
     chosen = tuple(dict.fromkeys([*chosen, *lower, *measured])) if chosen else ()
     if xfail_stage and chosen and xfail_stage[0] not in chosen and not stages[xfail_stage[0]].always:
@@ -176,7 +176,7 @@ def _names(argument: str, given: object, accepted: Collection[str]) -> tuple[str
             known = ", ".join(sorted(accepted))
             raise CaseError(f"{argument}: unknown {name!r}{_did_you_mean(name, accepted)}. Accepted: {known}")
     if given is not None and not names and argument != "ignore":
-        raise CaseError(f"{argument}=[] names nothing. Accepted: {', '.join(sorted(accepted))}")
+        raise CaseError(f"{argument}=[] is empty. Accepted: {', '.join(sorted(accepted))}")
     return tuple(dict.fromkeys(names))
 
 

@@ -1,4 +1,4 @@
-"""What ``prepare_for_export`` returns."""
+"""Define the result of ``prepare_for_export``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class Prepared(NamedTuple):
-    """A module that is ready to export, and what was done to it.
+    """A module that is ready to export, and what was changed in it.
 
     Unpack it, ``module, actions = prepare_for_export(...)``, or use the fields.
 
     Attributes:
-        module: ready to export, in eval mode.
-        actions: what was done, a line each.
+        module: Ready to export, in eval mode.
+        actions: What was changed, a sentence each.
     """
 
     module: nn.Module

@@ -1,4 +1,4 @@
-"""Readiness: everything that one case in one scenario yielded, as plain JSON data."""
+"""Define Readiness: all results of one case in one scenario, as plain JSON data."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from pytest_exportready.case.finding import Finding
 Outcome = Literal["passed", "failed", "skipped", "infra"]
 
 WORST_FIRST = ("failed", "infra", "missing", "passed", "xfailed", "skipped")
-"""Every outcome of a stage or of a test: where several are put together, the first of these counts."""
+"""Every outcome of a stage or of a test: of several, the first of these counts."""
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """What one stage said.
+    """The result of one stage.
 
-    outcome: ``infra`` is the runner's fault (a missing package, no memory), never the model's.
-    mode: ``non-strict`` or ``strict`` for the stages that follow an export, else empty.
-    reason: why it was skipped or why the runner failed.
-    seconds: wall time. facts: what was measured, plain JSON (largest error, sizes tried, ...).
-    cached: when it was proved, where it is the result of an earlier run; empty for one of this run.
+    Attributes:
+        outcome: ``infra`` is an infrastructure error (a missing package, no memory), never a problem of the model.
+        seconds: Wall time.
+        mode: ``non-strict`` or ``strict`` for the stages that follow an export, otherwise empty.
+        reason: Why the stage was skipped or inconclusive.
+        facts: What was measured, as plain JSON (largest error, sizes, ...).
+        cached: When the result was cached; empty for a result of this run.
     """
 
     name: str
@@ -38,12 +40,18 @@ class StageResult:
 class Readiness:
     """The verdict on one case in one scenario.
 
-    case: name of the case. scenario: how it was trained (``as_is`` when it was judged as given).
-    stages: in the order they ran. findings: errors first. checked: ``(code, name)`` of every check that ran.
-    prepared: what the remedies did before the export, a line each. seconds: wall time.
-    reproducer: of an export that failed, a Python file that was run and raises the same; empty for none.
-    no_reproducer: why there is none.
-    peak_mib, peak_gpu_mib: memory that it took at the most, of the process and of one GPU; 0.0 where that is not known.
+    Attributes:
+        case: Name of the case.
+        scenario: How it was trained; ``as_is`` if it was not.
+        stages: In the order in which they ran.
+        findings: Errors first.
+        checked: ``(code, name)`` of every check that ran.
+        prepared: What the remedies changed before the export, a sentence each.
+        seconds: Wall time.
+        reproducer: Of an export that failed, a Python file that was run and raises the same; empty if there is none.
+        no_reproducer: Why there is none.
+        peak_mib: Peak memory of the process; 0.0 if unknown.
+        peak_gpu_mib: Peak memory of one GPU; 0.0 if unknown.
     """
 
     case: str
@@ -60,7 +68,7 @@ class Readiness:
 
     @property
     def ready(self) -> bool:
-        """True when every stage that ran passed and no finding of severity error counts."""
+        """Whether every stage that ran passed and no finding of severity error counts."""
         return self.outcome == "passed"
 
     @property
@@ -71,7 +79,7 @@ class Readiness:
 
     @property
     def failed_stage(self) -> str:
-        """Name of the first stage that did not pass; empty when the case is ready."""
+        """Name of the first stage that did not pass; empty if the case is ready."""
         return next((s.name for s in self.stages if s.outcome in ("failed", "infra")), "")
 
     @property
@@ -79,11 +87,11 @@ class Readiness:
         return tuple(f for f in self.findings if f.blocks)
 
     def relative_to(self, root: Path) -> Readiness:
-        """The same, with source files below ``root`` named as seen from there, as reports are read elsewhere."""
+        """Return a copy with source files relative to ``root``, as reports are read on other machines."""
         return replace(self, findings=tuple(_seen_from(root, finding) for finding in self.findings))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types only."""
+        """Return plain JSON types only."""
         return {**asdict(self), "ready": self.ready, "outcome": self.outcome, "failed_stage": self.failed_stage}
 
     @classmethod
@@ -103,9 +111,9 @@ class Readiness:
         )
 
     def __str__(self) -> str:
-        """The overview: a row for each check and stage, whether it passed, and an example of why not."""
+        """Return the overview: a row for each check and stage, whether it passed, and its first problem."""
         rows = [(name, self._findings_of(code)) for code, name in self.checked]
-        table = [("check", "passed", "example of why not")]
+        table = [("check", "passed", "first problem")]
         for name, findings in rows:
             blocking = [f for f in findings if f.blocks]
             shown = (blocking or findings)[:1]

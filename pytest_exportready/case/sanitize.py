@@ -1,4 +1,4 @@
-"""Text from other people's exceptions and names, made safe to show in a terminal, XML or HTML."""
+"""Make text from exceptions and names safe to show in a terminal, XML or HTML."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _DEEPEST = 8  # levels of JSON data
 
 
 def plain(text: str, limit: int = 0) -> str:
-    """``text`` without terminal escapes and without characters illegal in XML.
+    """Return ``text`` without terminal escapes and characters illegal in XML, which become U+FFFD.
 
-    Illegal characters become U+FFFD. With a ``limit`` (characters, > 0), a longer text keeps its head and
-    tail.
+    Args:
+        limit: Characters; a longer text keeps its head and tail. 0 for no limit.
     """
     clean = _ILLEGAL.sub("\ufffd", _ANSI.sub("", text))
     if limit and len(clean) > limit:
@@ -41,10 +41,10 @@ def plain(text: str, limit: int = 0) -> str:
 
 
 def without_tensors(text: str) -> str:
-    """``text`` with the printed contents of tensors left out: weights do not belong in logs.
+    """Return ``text`` without the printed contents of tensors: weights do not belong in logs.
 
-    Lists of numbers are contents too where they have a point and are three or more, and where they are more than eight.
-    Only the beginning of a long text is kept.
+    Lists of at least three numbers with a decimal point, and of more than eight numbers, count as contents. Only the
+    beginning of a long text is kept.
     """
     text = text[:_LONGEST]
     kept: list[str] = []
@@ -59,8 +59,10 @@ def without_tensors(text: str) -> str:
 
 
 def _without_numbers(text: str) -> str:
-    """``text`` without lists, in one another too, that hold nothing but numbers and are no shapes or indices: Python's
-    and numpy's way to write them, on one line or many, ended or cut off."""
+    """Return ``text`` without lists of numbers that are not shapes or indices.
+
+    Lists may be nested, cut off, or on several lines, in the notation of Python or NumPy.
+    """
     opened: list[int] = []
     lists: list[tuple[int, int]] = []
 
@@ -72,7 +74,7 @@ def _without_numbers(text: str) -> str:
     end = 0
     for part in _PART.finditer(text):
         if part.start() != end:
-            opened.clear()  # something else than numbers
+            opened.clear()  # not only numbers
         end = part.end()
         if part["open"]:
             opened.append(part.start())
@@ -94,18 +96,18 @@ def _are_contents(numbers: str) -> bool:
 
 
 def exception_text(error: BaseException, limit: int = 400) -> str:
-    """``TypeName: first paragraph of the message``, safe to show, tensor contents left out."""
+    """Return ``TypeName: first paragraph of the message``, safe to show and without tensor contents."""
     try:
         message = str(error)
     except Exception as broken:
-        message = f"(its message cannot be read: {type(broken).__name__})"
+        message = f"(message cannot be read: {type(broken).__name__})"
     paragraph = without_tensors(message).strip().split("\n\n")[0]
     line = " ".join(paragraph.split())
     return plain(f"{type(error).__name__}: {line}" if line else type(error).__name__, limit)
 
 
 def shown(value: object) -> str:
-    """A value that a user gave, as a message may show it: in 80 characters, without what tensors hold."""
+    """Return a value in at most 80 characters for a message, without tensor contents."""
     return plain(without_tensors(repr(value)), 80)
 
 

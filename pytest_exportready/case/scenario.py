@@ -1,4 +1,4 @@
-"""Scenario: how a case is trained before it is exported. Packages declare theirs as entry points."""
+"""Define a Scenario: how a case is trained before it is exported. Packages declare theirs as entry points."""
 
 from __future__ import annotations
 
@@ -17,22 +17,15 @@ ENTRY_POINTS = "exportready.scenarios"
 _REINSTALL = "Install the package that declares it; reinstall pytest-exportready if it is a scenario of its own."
 
 
-class ScenarioError(Exception):
-    """A scenario is missing, ambiguous or broken.
-
-    problem: names the entry point. fix: what to do, in the imperative.
-    """
-
-    def __init__(self, problem: str, fix: str) -> None:
-        super().__init__(f"{problem}. Fix: {fix}")
-        self.problem = problem
-        self.fix = fix
+class ScenarioError(ExplainedError):
+    """A scenario is missing, ambiguous or broken; the problem names the entry point."""
 
 
 class CannotTrain(ExplainedError):
     """The scenario could not train this case; the fix says what would make it possible.
 
-    follows: another rank failed before, and this one only noticed.
+    Args:
+        follows: Whether another rank failed first, and this one only noticed.
     """
 
     def __init__(self, problem: str, fix: str = "", *, follows: bool = False) -> None:
@@ -42,16 +35,14 @@ class CannotTrain(ExplainedError):
 
 @dataclass(frozen=True)
 class Scenario:
-    """A training scenario.
-
-    train: trains ``case.model`` in place and leaves every module in the mode it was given in, no gradients behind.
-    Returns what was done, as facts for the report. Raises CannotTrain.
-    ranks: in how many ranks the case is built, trained and judged; with more than one, each is in their default
-    process group when ``train`` is called.
-    """
+    """A training scenario."""
 
     train: Callable[[ExportCase], dict[str, object]]
+    """Train ``case.model`` in place and return facts for the report, or raise CannotTrain. Every module keeps its mode,
+    and no gradients are left."""
     ranks: int = 1
+    """In how many ranks the case is built, trained and checked. If there are several, each is in their default process
+    group when ``train`` is called."""
 
 
 @cache
@@ -65,23 +56,23 @@ def find_scenario(name: str) -> Scenario:
     """Return the scenario that the entry point ``name`` loads.
 
     Raises:
-        ScenarioError: there is none, there are several, or it cannot be loaded. The message names the entry point.
+        ScenarioError: There is none, there are several, or it cannot be loaded.
     """
     found = _entry_points().get(name, ())
     if not found:
-        raise ScenarioError(f"no entry point of the group {ENTRY_POINTS} has the name {name!r}", _REINSTALL)
+        raise ScenarioError(f"No entry point in the group {ENTRY_POINTS} has the name {name!r}", _REINSTALL)
     if len(found) > 1:
         several = " and ".join(_described(one) for one in found)
-        raise ScenarioError(f"several scenarios have the name {name!r}: {several}", "Rename or uninstall one of them.")
+        raise ScenarioError(f"Several scenarios have the name {name!r}: {several}", "Rename or uninstall one of them.")
     (point,) = found
     try:
         scenario = point.load()
     except Exception as error:
-        problem = f"{_described(point)} cannot be loaded: {exception_text(error)}"
-        raise ScenarioError(problem, "Repair or uninstall the package that declares it.") from error
+        problem = f"The {_described(point)} cannot be loaded: {exception_text(error)}"
+        raise ScenarioError(problem, "Fix or uninstall the package that declares it.") from error
     if not isinstance(scenario, Scenario):
-        problem = f"{_described(point)} is a {type(scenario).__name__}, not a Scenario"
-        raise ScenarioError(problem, "Let the entry point name a `pytest_exportready.Scenario`.")
+        problem = f"The {_described(point)} is a {type(scenario).__name__}, not a Scenario"
+        raise ScenarioError(problem, "Let the entry point refer to a `pytest_exportready.Scenario`.")
     return scenario
 
 
@@ -95,4 +86,4 @@ def _entry_points() -> dict[str, tuple[EntryPoint, ...]]:
 
 def _described(point: EntryPoint) -> str:
     package = f" of {point.dist.name}" if point.dist is not None else ""
-    return f"the entry point {point.name} = {point.value!r} (group {ENTRY_POINTS}){package}"
+    return f"entry point {point.name} = {point.value!r} (group {ENTRY_POINTS}){package}"

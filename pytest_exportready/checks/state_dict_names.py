@@ -33,7 +33,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.module.hooks import describe, is_torchs
+from pytest_exportready.analysis.module.hooks import describe, is_of_torch
 from pytest_exportready.analysis.torch_internals.hooks import state_dict_hooks
 from pytest_exportready.analysis.torch_internals.modules import is_persistent
 from pytest_exportready.case.finding import Finding, Rule
@@ -49,7 +49,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         (name, place)
         for name, module in model.named_modules()
         for hook in state_dict_hooks(module)
-        if not is_torchs(place := describe(hook))
+        if not is_of_torch(place := describe(hook))
     ]
     if not hooks:
         return

@@ -1,8 +1,7 @@
-"""One plain assertion for each check, for use in any test or export script.
+"""One assertion for each check, for use in any test or export script.
 
-Each raises AssertionError with a line for each error and warning found, and passes over what is only worth
-knowing. Those whose check looks at the exported program export the module for it when there are example inputs, and
-raise TypeError where they cannot do without.
+Each raises AssertionError with a line for each error and warning; notes are ignored. If the check looks at the exported
+program, the assertion exports the module, and raises TypeError if it has no example inputs.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Assertion(Protocol):
-    """The signature that the assertions share; the arguments are those of an ExportCase."""
+    """The signature of the assertions; the arguments are those of an ExportCase."""
 
     __name__: str
 
@@ -56,15 +55,15 @@ def _assertion(name: str) -> Assertion:
         if check.inspect_program is not None and (subject.args or subject.kwargs):
             _raise(_of_program(check, subject))
         elif check.inspect is nothing:
-            raise TypeError(f"assert_{name} looks at the exported program: example_inputs are needed")
+            raise TypeError(f"assert_{name} needs example_inputs, as it checks the exported program")
 
     assertion.__name__ = assertion.__qualname__ = f"assert_{name}"
-    assertion.__doc__ = f"Raises AssertionError unless ``{name}`` holds; see ``exportready explain``."
+    assertion.__doc__ = f"Raise AssertionError unless ``{name}`` holds; see ``exportready explain {name}``."
     return assertion
 
 
 def __getattr__(name: str) -> Assertion:
-    """Return the assertion ``assert_<check>`` of a check that has none of its own below."""
+    """Return the assertion ``assert_<check>`` of a check without one of its own below."""
     check = name.removeprefix("assert_")
     if check == name or check not in all_checks():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -72,17 +71,19 @@ def __getattr__(name: str) -> Assertion:
 
 
 def assert_autograd_functions_keep_rules(model: nn.Module) -> None:
-    """Raises AssertionError unless ``autograd_functions_keep_rules`` holds, as for a program that is trained on."""
+    """Raise AssertionError unless ``autograd_functions_keep_rules`` holds, as for a program that will be trained."""
     __tracebackhide__ = True
     _raise(all_checks()["autograd_functions_keep_rules"].inspect(Subject(model, trainable=True)))
 
 
 def assert_grad_scaler_cleared(scaler: GradScaler | Mapping[str, Any] | nn.Module) -> None:
-    """Raises AssertionError unless ``grad_scaler_cleared`` holds.
+    """Raise AssertionError unless ``grad_scaler_cleared`` holds.
 
-    scaler: a GradScaler, its state dict, or a module of which every GradScaler kept as an attribute is
-    judged.
-    Raises TypeError for anything else.
+    Args:
+        scaler: A GradScaler, its state dict, or a module whose attributes are searched for GradScalers.
+
+    Raises:
+        TypeError: ``scaler`` is something else.
     """
     __tracebackhide__ = True
     from torch import nn
@@ -93,14 +94,15 @@ def assert_grad_scaler_cleared(scaler: GradScaler | Mapping[str, Any] | nn.Modul
     elif isinstance(scaler, (GradScaler, Mapping)):
         subject = Subject(nn.Identity(), training_state={"scaler": scaler})
     else:
-        raise TypeError(f"a GradScaler, its state dict or a module is needed, not a {type(scaler).__name__}")
+        raise TypeError(f"scaler is a {type(scaler).__name__}, not a GradScaler, its state dict or a module")
     _raise(all_checks()["grad_scaler_cleared"].inspect(subject))
 
 
 def assert_export_ready(model: nn.Module, example_inputs: tuple[Any, ...], **arguments: Any) -> None:
-    """Raises AssertionError, with the overview as its message, unless ``export_ready_check`` says ready.
+    """Raise AssertionError with the overview as its message unless the model is ready.
 
-    arguments: as for ``export_ready_check``.
+    Args:
+        arguments: As for ``export_ready_check``.
     """
     __tracebackhide__ = True
     from pytest_exportready.judge.ready_check import export_ready_check
@@ -118,22 +120,25 @@ def assert_ranks_agree(
     group: ProcessGroup | None = None,
     timeout: float = 30.0,
 ) -> None:
-    """Raises RankMismatchError, on every rank alike, unless the ranks have the same. Every rank of the group calls it;
-    nothing collective is run, so that it works between ranks that diverge.
+    """Raise RankMismatchError, the same on every rank, unless the ranks are the same.
 
-    model_or_state: a module (judged under its DistributedDataParallel), an ExportedProgram, a state dict or any
-    pytree of tensors. Of a DTensor the global shape, the placements and the mesh count, not the local shard.
-    what: one or more of ``structure`` (classes, names and their order, ties, shapes, strides, dtypes, kinds of
-    device, requires_grad), ``parameters`` and ``buffers`` (values, to the bit), ``modes`` and ``gradients``. The
-    tensors of a state dict or pytree are compared when parameters or buffers are.
-    uneven: ``{pattern of a tensor's name: dimension}`` for tensors such as the last batch, ``{"images": 0}`` or
-    ``{"*": 0}``: that dimension may differ by rank, and the values are each rank's own. Entries of a pytree are
-    named with points, ``inputs.0.images``.
-    group: the default group unless given. timeout: seconds to wait for the others at each step; ranks that did not
-    come are named at the latest a second later.
+    Every rank of the group calls it. No collective is run, so it works between ranks that have diverged.
 
-    The error names, for each of the worst ten mismatches, the tensor, the field, and what each rank has.
-    Raises ValueError for an unknown aspect and in a process without a group.
+    Args:
+        model_or_state: A module (without its training wrapper), an ExportedProgram, a state dict or any pytree of
+            tensors. Of a DTensor the global shape, the placements and the mesh are compared, not the local shard.
+        what: One or more of ``structure`` (classes, names and their order, ties, shapes, strides, dtypes, kinds of
+            device, requires_grad), ``parameters`` and ``buffers`` (values, bitwise), ``modes`` and ``gradients``. The
+            tensors of a state dict or pytree are compared if parameters or buffers are.
+        uneven: ``{pattern of a tensor's name: dimension}`` for tensors such as the last batch, ``{"images": 0}`` or
+            ``{"*": 0}``: that dimension may differ by rank, and the values are not compared. Entries of a pytree are
+            named with dots, ``inputs.0.images``.
+        group: The default group if None.
+        timeout: Seconds to wait for the others at each step. Absent ranks are named at most a second later.
+
+    Raises:
+        RankMismatchError: It names, for each of the worst ten mismatches, the tensor, the field and the ranks.
+        ValueError: An aspect is unknown, or this process is not in the group.
     """
     __tracebackhide__ = True
     from pytest_exportready.analysis.ranks.mismatch import require_agreement
@@ -143,7 +148,7 @@ def assert_ranks_agree(
 
 
 def _of_program(check: Check, subject: Subject) -> Iterable[Finding]:
-    """What ``check`` finds in the program, or what kept the export from making one."""
+    """Return what ``check`` finds in the program, or the findings of an export that failed."""
     from pytest_exportready.analysis.execution.trial import Trial
     from pytest_exportready.case.export_case import ExportCase
     from pytest_exportready.case.options import CaseOptions
@@ -161,6 +166,6 @@ def _of_program(check: Check, subject: Subject) -> Iterable[Finding]:
 
 def _raise(findings: Iterable[Finding]) -> None:
     __tracebackhide__ = True
-    told = [str(finding) for finding in findings if finding.severity != "note"]
-    if told:
-        raise AssertionError("\n".join(told))
+    messages = [str(finding) for finding in findings if finding.severity != "note"]
+    if messages:
+        raise AssertionError("\n".join(messages))

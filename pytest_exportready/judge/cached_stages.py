@@ -1,4 +1,4 @@
-"""A stage loop that reuses the results of an earlier run where the program and all that it depends on are the same."""
+"""A stage loop that reuses results of an earlier run of the same program with the same dependencies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,17 @@ from pytest_exportready.judge.stage_loop import StageLoop, Stages
 NOT_CACHED = Rule(
     "ER105",
     "case_can_be_cached",
-    "With --export-ready-cache a case is proved anew in each run when something in it cannot be told from another of "
-    "its kind: an input, or an attribute of a module, of a class that pickle knows nothing of. It is no fault.",
+    """The results of a case can be cached and reused.
+
+    Why it matters:
+        With `--export-ready-cache`, stages after the export are skipped if nothing has changed. A case runs in full if
+        something in it cannot be compared with an earlier run: an input, or an attribute of a module, whose class
+        cannot be pickled.
+
+    Severity:
+        warning: the cache folder cannot be read or written, or has a corrupt entry.
+        note: the results of this case are not cached.
+    """,
 )
 
 
@@ -32,7 +41,7 @@ class CachedStages(StageLoop):
         try:
             known = self.cache.load(trial)
         except NotCacheable as reason:
-            self.add(NOT_CACHED.note("", f"no verdict on this case is cached: {reason}", stage="export"), trial)
+            self.add(NOT_CACHED.note("", f"The results of this case are not cached: {reason}.", stage="export"), trial)
             self.run_block(stages, wanted, trial)
         else:
             if known.keys() == stages.keys():
@@ -41,7 +50,7 @@ class CachedStages(StageLoop):
                 self._prove(stages, wanted, trial)
         for problem in self.cache.problems():
             fix = "Delete the cache folder if this persists."
-            self.add(NOT_CACHED.warning("", f"the cache: {problem}", fix, stage="export"), trial)
+            self.add(NOT_CACHED.warning("", problem, fix, stage="export"), trial)
 
     def _reuse(self, known: Mapping[str, StageRecord], trial: Trial) -> None:
         for result, findings in known.values():
@@ -59,6 +68,6 @@ class CachedStages(StageLoop):
             self.cache.save(trial, records)
 
     def _lasts(self, result: StageResult) -> bool:
-        """Whether another run on this machine would have the same result."""
+        """Return whether another run on this machine would have the same result."""
         missing = (result.name, result.mode) in self.missing_tools
         return result.outcome == "passed" or (result.outcome == "skipped" and not missing)

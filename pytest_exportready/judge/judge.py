@@ -1,4 +1,4 @@
-"""One case in one scenario, from training to verdict; the same code in-process, in a fixture and in a rank."""
+"""Judge one case in one scenario, from training to verdict; the same in a process, a fixture and a rank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_exportready.judge.peak_memory import PeakMemory
 from pytest_exportready.judge.stage_loop import StageLoop, Stages, Watch
 from pytest_exportready.stages import all_stages
 
-RANK_TIMEOUT = 10.0  # seconds within which all ranks must begin to compare themselves
+RANK_TIMEOUT = 10.0  # seconds within which all ranks must begin the comparison
 OnExport = Callable[[Trial], Iterable[Finding]]
 
 
@@ -39,14 +39,14 @@ def judge(
     """Return the verdict on ``case``, trained under ``scenario``. The case's model is left as it was.
 
     Args:
-        required: whether a scenario that cannot train the case fails it. If not, the case is judged untrained, with a
+        required: Whether a scenario that cannot train the case fails it. If not, the case is judged untrained, with a
             warning.
-        lead: False in ranks that leave to rank 0 what one rank can prove.
-        rank_timeout: seconds within which all ranks must begin to compare themselves; 0 for no comparison.
-        watch: called with the name of each stage as it begins.
-        on_export: called after each export with the trial, which has the program or the error; yields findings.
-        cache: results of earlier runs.
-        stages: the stages to run, by name; all of them by default.
+        lead: False in ranks that skip what rank 0 proves for all.
+        rank_timeout: Seconds within which all ranks must begin the comparison; 0 for no comparison.
+        watch: Called with the name of each stage as it begins.
+        on_export: Called after each export with the trial, which has the program or the error; yields findings.
+        cache: Results of earlier runs.
+        stages: The stages to run, by name; all by default.
     """
     started = time.perf_counter()
     memory = PeakMemory()

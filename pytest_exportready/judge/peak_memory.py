@@ -1,4 +1,4 @@
-"""The most memory that a stretch of work held beyond what was there before it."""
+"""Measure the peak memory of a piece of work, in addition to what was in use before."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MIB = 1 << 20
 
 
 class PeakMemory:
-    """Begins to watch when it is made: this process, and the GPUs that its torch has in use.
+    """Measures from its construction on: this process, and the GPUs that torch uses in it.
 
     Linux keeps the peak of the resident set and lets a process reset its own (proc(5), ``clear_refs`` and ``VmHWM``);
-    elsewhere there is no figure. Children are not counted.
+    on other systems there is no figure. Child processes are not counted.
     """
 
     def __init__(self) -> None:
@@ -28,12 +28,12 @@ class PeakMemory:
         self._gpus = {} if cuda is None else {index: _reset(cuda, index) for index in range(cuda.device_count())}
 
     def mib(self) -> float:
-        """MiB of main memory at the most since, beyond what was held then; 0.0 where it cannot be told."""
+        """Return the peak of main memory in MiB, in addition to what was in use before; 0.0 if unknown."""
         peak = None if self._before is None else _resident("VmHWM")
         return 0.0 if peak is None or self._before is None else round(max(peak - self._before, 0) / MIB, 1)
 
     def gpu_mib(self) -> float:
-        """The same of the GPU that needed most; 0.0 without one."""
+        """Return the same of the GPU with the highest peak; 0.0 without one."""
         cuda = _cuda()
         if cuda is None or not self._gpus:
             return 0.0
@@ -42,7 +42,7 @@ class PeakMemory:
 
 
 def _resident(key: str) -> int | None:
-    """Bytes, as the kernel tells of this process."""
+    """Return a figure of this process in bytes, from the kernel."""
     try:
         lines = (_PROCESS / "status").read_text().splitlines()
     except OSError:
@@ -51,7 +51,7 @@ def _resident(key: str) -> int | None:
 
 
 def _cuda() -> Any:
-    """torch.cuda, where this process has begun to use it: asking must not be what begins it."""
+    """Return ``torch.cuda`` if this process has initialized it: measuring must not do so."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 

@@ -1,4 +1,4 @@
-"""prepare_for_export: the remedies of the checks, in order, on a copy or in place."""
+"""Prepare a module for export with the remedies of the checks, in order, on a copy or in place."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from torch.amp import GradScaler
     from torch.optim import Optimizer
 
-__all__ = ["AnswerChanged", "CannotCopy", "prepare_for_export"]
+__all__ = ["CannotCopy", "OutputChanged", "prepare_for_export"]
 
 
-class AnswerChanged(RuntimeError):
-    """The prepared module answers otherwise than the model: a remedy changed what it must not."""
+class OutputChanged(RuntimeError):
+    """The prepared module gives another output than the model: a remedy changed more than it may."""
 
 
 def prepare_for_export(
@@ -41,20 +41,25 @@ def prepare_for_export(
     example_inputs: tuple[Any, ...] | None = None,
     example_kwargs: Mapping[str, Any] | None = None,
 ) -> Prepared:
-    """The module to export: unwrapped, whole, in eval mode, without gradients and backward hooks.
+    """Return the module to export: unwrapped, whole, in eval mode, without gradients and backward hooks.
 
-    In this order: wrappers off (an AveragedModel, too), sharded parameters gathered, the remedies of the checks by
-    name, gradients to None, ``device``. What the module computes in eval mode does not change.
+    In this order: remove wrappers (AveragedModel, too), gather sharded parameters, apply the remedies of the checks,
+    set gradients to None, move to ``device``. What the module computes in eval mode does not change.
 
-    model: as it came out of training, wrapped or not. Untouched unless ``inplace``. Under ``fully_shard`` every rank
-    calls this at once, for the parameters are gathered.
-    scaler: its state for each optimizer is cleared, always in place (a scaler belongs to the training loop).
-    optimizer: its gradients are set to None, always in place.
-    device: where the module to export shall be.
-    example_inputs, example_kwargs: when given, the answer of the prepared module must be that of the model, to the bit
-    if two equal calls of the model are; this is before ``device`` is looked at.
-    Raises CannotCopy when there is no faithful copy (``inplace=True`` needs none, but nothing sharded is gathered in
-    place), and AnswerChanged when the comparison fails.
+    Args:
+        model: As it came out of training, wrapped or not. Unchanged unless ``inplace``. Under ``fully_shard`` every
+            rank must call this, as the parameters are gathered.
+        scaler: Its state for each optimizer is cleared, always in place.
+        optimizer: Its gradients are set to None, always in place.
+        device: The device of the module to export.
+        inplace: Change ``model`` itself instead of a copy. Nothing sharded is gathered in place.
+        example_inputs: If given, the outputs of the prepared module are compared with those of the model before it is
+            moved to ``device``: bitwise if two equal calls of the model are bitwise equal.
+        example_kwargs: Keyword inputs for that comparison.
+
+    Raises:
+        CannotCopy: The module has no faithful copy.
+        OutputChanged: The outputs differ.
     """
     inner, peeled = _unwrapped(model)
     actions: list[str] = []
@@ -63,39 +68,41 @@ def prepare_for_export(
     call = None if example_inputs is None else (example_inputs, example_kwargs or {})
     before = [] if call is None else [EagerReference(model).output(call) for _ in range(2)]
     if inplace and sharded:
-        raise CannotCopy("", "its parameters are sharded: gathering them needs a copy", "inplace=False")
+        raise CannotCopy("", "gathering its sharded parameters needs a copy", "Pass `inplace=False`.")
     if peeled:
-        actions.append(f"took {', '.join(peeled)} off the root")
+        actions.append(f"Removed {', '.join(peeled)} around the model.")
     if inplace:
         subject = Subject(inner, training_state=state)
     else:
-        twin, corrections = _copy(inner, sharded)
+        copied, corrections = _copy(inner, sharded)
         actions += corrections
         held = sum(parameter.grad is not None for parameter in inner.parameters())
         if held:
-            actions.append(f"left the gradients of {counted(held, 'parameter')} behind: a copy carries none")
-        subject = Subject(twin, training_state=state)
+            actions.append(f"Did not copy the gradients of {counted(held, 'parameter')}.")
+        subject = Subject(copied, training_state=state)
     actions += apply_remedies(subject)
     if optimizer is not None:
         optimizer.zero_grad(set_to_none=True)
-        actions.append("optimizer.zero_grad(set_to_none=True)")
+        actions.append("Called `optimizer.zero_grad(set_to_none=True)`.")
     if call is not None:
         _require_equal(before, EagerReference(subject.model).output(call))
     if device is not None:
         subject.model.to(device)
-        actions.append(f"moved to {torch.device(device)}")
+        actions.append(f"Moved the model to {torch.device(device)}.")
     return Prepared(subject.model, actions)
 
 
 def _require_equal(before: list[Any], after: Any) -> None:
-    """To the bit, if two equal calls of the model itself are."""
+    """Raise OutputChanged if the outputs differ; bitwise if two equal calls of the model are bitwise equal."""
     repeated, now = compare(before[0], before[1], Tolerance()), compare(before[0], after, Tolerance())
     if not (now.bitwise if repeated.bitwise else now.agree):
-        raise AnswerChanged(f"the prepared module answers otherwise than the model: {now.problem or 'not to the bit'}")
+        raise OutputChanged(
+            f"The outputs of the prepared module differ from the model: {now.problem or 'not bitwise equal'}"
+        )
 
 
 def _unwrapped(model: nn.Module) -> tuple[nn.Module, list[str]]:
-    """``unwrap``, and an AveragedModel besides: its module holds the averaged weights under the names of training."""
+    """Unwrap an AveragedModel, too: its module has the averaged weights under the names of training."""
     inner, peeled = unwrap(model)
     while isinstance(inner, AveragedModel):
         averaged, more = unwrap(inner.module)
@@ -107,6 +114,6 @@ def _copy(inner: nn.Module, sharded: bool) -> tuple[nn.Module, list[str]]:
     if not sharded:
         return faithful_copy(inner)
     if any(is_fsdp1(module) for module in inner.modules()):
-        fix = "load get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)) into a plain module"
-        raise CannotCopy("", "it is under FullyShardedDataParallel, whose parameters are flat", fix)
-    return whole_copy(inner), ["gathered the sharded parameters into a whole copy"]
+        fix = "Load `get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))` into a plain module."
+        raise CannotCopy("", "the parameters of FullyShardedDataParallel are flat", fix)
+    return whole_copy(inner), ["Gathered the sharded parameters in a copy."]

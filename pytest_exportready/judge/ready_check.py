@@ -1,4 +1,4 @@
-"""The verdict on a module at hand, in a script or a notebook, without pytest."""
+"""Check a module in a script or a notebook, without pytest."""
 
 from __future__ import annotations
 
@@ -31,16 +31,24 @@ def export_ready_check(
     budget: Mapping[str, float] | None = None,
     **knowledge: Any,
 ) -> Readiness:
-    """Is ``model``, as it came out of training, ready for torch.export? Nothing is trained; the model is
-    left as it was.
+    """Return whether ``model``, as it came out of training, is ready for ``torch.export``.
 
-    example_inputs, example_kwargs: inputs of ``model.forward``. dynamic_shapes: torch.export's own form.
-    strict: False (non-strict export), True, or ``"both"``. skip_ddp_validation: do not look for wrappers and
-    hooks of distributed training, nor compare the ranks; the proofs are made on the module under the wrapper all the
-    same. lower, budget: as for the marker ``export_ready``.
-    knowledge: the other fields of ExportCase by name (``more_inputs``, ``checkpoint``, ``golden``, ...).
+    The model is not trained, and is left as it was. Print the result for the overview.
 
-    Raises CaseError for arguments that cannot be understood. Returns a Readiness; print it for the overview.
+    Args:
+        example_inputs: Positional inputs of ``model.forward``.
+        example_kwargs: Keyword inputs of ``model.forward``.
+        dynamic_shapes: As for ``torch.export.export``.
+        dynamic_batch: Dimension 0 of the example tensors may have any size.
+        strict: False (non-strict export), True, or ``"both"``.
+        skip_ddp_validation: Do not check for wrappers and hooks of distributed training, and do not compare the ranks.
+            The module inside the wrapper is exported.
+        tolerance: ``{"rtol": ..., "atol": ...}`` instead of the per-dtype tolerances.
+        stages: As for the marker ``export_ready``; so are ``lower`` and ``budget``.
+        knowledge: The other fields of ExportCase by name (``more_inputs``, ``checkpoint``, ``golden``, ...).
+
+    Raises:
+        CaseError: The arguments are not accepted.
     """
     case = as_case(ExportCase(model, example_inputs, example_kwargs or {}, **knowledge))
     arguments = {"dynamic_shapes": dynamic_shapes, "dynamic_batch": dynamic_batch, "strict": strict,

@@ -1,4 +1,4 @@
-"""Run the stages of a case in order: nothing that a stage raises is lost or takes another stage's result with it."""
+"""Run the stages of a case in order. An exception in one stage is reported and does not affect the others."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class _Blocked(SkipStage):
 
 @dataclass
 class StageLoop:
-    """The stages of one case, and what came of those that ran."""
+    """Runs the stages of one case and collects their results."""
 
     watch: Watch  # called with the name of each stage as it begins
-    lead: bool  # False in the ranks that leave to rank 0 what one rank can prove
+    lead: bool  # False in ranks that skip what rank 0 proves for all
     results: list[StageResult] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     checked: list[tuple[str, str]] = field(default_factory=list)  # code and name of each check that ran
-    missing_tools: set[tuple[str, str]] = field(default_factory=set)  # stages, with their mode, skipped for that
-    _blocked: set[tuple[str, str]] = field(default_factory=set)  # stages, with their mode, that none may build on
+    missing_tools: set[tuple[str, str]] = field(default_factory=set)  # stages, with their mode, that lack a tool
+    _blocked: set[tuple[str, str]] = field(default_factory=set)  # stages, with their mode, that did not pass
 
     def run(self, stages: Stages, trial: Trial) -> None:
         """Run ``stages`` in order, except those that the case does not ask for."""
@@ -79,7 +79,7 @@ class StageLoop:
         except StageInfrastructure as fault:
             outcome, reason = "infra", str(fault)
         except Exception as error:
-            outcome, reason = "infra", f"the stage itself failed: {exception_text(error)}"
+            outcome, reason = "infra", f"the stage raised {exception_text(error)}"
         if any(finding.blocks for finding in self.findings[found:]):
             outcome = "failed"
         if outcome in ("failed", "infra"):

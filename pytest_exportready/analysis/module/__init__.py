@@ -1,1 +1,1 @@
-"""What can be said about, done to and put back in a user's ``nn.Module``."""
+"""Read, copy, and restore a user's ``nn.Module``."""

@@ -1,4 +1,4 @@
-"""Copies of a module that compute what the module computes, or a reason why there is none."""
+"""Copy a module so that the copy computes the same, or say why that is not possible."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ from pytest_exportready.case.wording import counted, few
 
 
 class CannotCopy(ExplainedError, RuntimeError):
-    """A module has no faithful copy; the problem names the attribute at fault."""
+    """A module has no faithful copy; the problem names the attribute that prevents it."""
 
-    def __init__(self, where: str, why: str, fix: str = "prepare_for_export(model, inplace=True)") -> None:
-        super().__init__(f"{where or 'the model'}: cannot be copied: {why}", fix)
+    def __init__(self, where: str, why: str, fix: str = "Call `prepare_for_export(model, inplace=True)`.") -> None:
+        super().__init__(f"{where or 'The model'} cannot be copied: {why}", fix)
 
 
 def faithful_copy(model: nn.Module) -> tuple[nn.Module, list[str]]:
-    """A deep copy of ``model``, and a line for each thing in which ``deepcopy`` lied and that was put right.
+    """Return a deep copy of ``model``, and a sentence for each error of ``deepcopy`` that was corrected.
 
-    Raises CannotCopy when an attribute cannot be copied, or when the copy would still call into ``model``: a
-    patched ``forward`` or a hook whose closure holds the original modules.
+    Raises:
+        CannotCopy: An attribute cannot be copied, or the copy would still call into ``model``: a patched ``forward`` or
+            a hook whose closure has the original modules.
     """
     refuse_ties_to_original(model)
     try:
         memo = {id(tensor): tensor.detach().clone() for tensor in recomputed_tensors(model)}
-        twin = copy.deepcopy(model, memo)
+        copied = copy.deepcopy(model, memo)
     except Exception as error:
         where, cause = _uncopyable(model) or ("", error)
         raise CannotCopy(where, exception_text(cause)) from error
-    originals, copies = _by_name(model), _by_name(twin)
+    originals, copies = _by_name(model), _by_name(copied)
     if originals.keys() != copies.keys() or any(type(m) is not type(copies[n]) for n, m in _plain(originals)):
         raise CannotCopy("", "its copy has other submodules")
     if any(copies[name] is module for name, module in originals.items()):
         raise CannotCopy("", "its __deepcopy__ returns the same modules")
-    return twin, [*_correct_modes(originals, copies), *_correct_values(model, twin)]
+    return copied, [*_correct_modes(originals, copies), *_correct_values(model, copied)]
 
 
 def _by_name(model: nn.Module) -> dict[str, nn.Module]:
@@ -53,36 +54,32 @@ def _by_name(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _plain(modules: dict[str, nn.Module]) -> Iterator[tuple[str, nn.Module]]:
-    """Modules whose class is the user's: traced and scripted ones get another class with each copy."""
+    """Yield the modules that keep their class: traced and scripted ones get another class with each copy."""
     generated = (torch.fx.GraphModule, torch.jit.ScriptModule)
     return ((name, m) for name, m in modules.items() if not isinstance(m, generated))
 
 
 def _correct_modes(originals: dict[str, nn.Module], copies: dict[str, nn.Module]) -> list[str]:
-    lied = [name for name, module in originals.items() if copies[name].training != module.training]
-    for name in lied:
+    wrong = [name for name, module in originals.items() if copies[name].training != module.training]
+    for name in wrong:
         # Through train(), which classes override: torchvision's feature extractor swaps its graph there.
         copies[name].train(originals[name].training)
     for name, module in originals.items():
         copies[name].training = module.training
-    return (
-        [f"deepcopy changed the training mode of {counted(len(lied), 'module')} ({few(lied)}): set back"]
-        if lied
-        else []
-    )
+    return [f"Restored the mode of {counted(len(wrong), 'module')} after deepcopy: {few(wrong)}."] if wrong else []
 
 
-def _correct_values(model: nn.Module, twin: nn.Module) -> list[str]:
-    state, copied = _state(model), _state(twin)
+def _correct_values(model: nn.Module, other: nn.Module) -> list[str]:
+    state, copied = _state(model), _state(other)
     if state.keys() != copied.keys():
         raise CannotCopy(few(state.keys() ^ copied.keys()), "its copy has other parameters or buffers")
-    lied = [name for name, tensor in state.items() if not _same(tensor, copied[name])]
+    wrong = [name for name, tensor in state.items() if not _same(tensor, copied[name])]
     with torch.no_grad():
-        for name in lied:
+        for name in wrong:
             if state[name].shape != copied[name].shape or state[name].dtype != copied[name].dtype:
                 raise CannotCopy(name, "its copy has another shape or dtype")
             copied[name].copy_(state[name])
-    return [f"deepcopy changed the values of {few(lied)}: copied again"] if lied else []
+    return [f"Copied the values of {few(wrong)} again after deepcopy."] if wrong else []
 
 
 def _state(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -99,7 +96,7 @@ def _same(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _uncopyable(model: nn.Module) -> tuple[str, Exception] | None:
-    """The first attribute that ``deepcopy`` refuses on its own, and its reason."""
+    """Return the first attribute that ``deepcopy`` cannot copy on its own, and its exception."""
     for prefix, module in model.named_modules():
         direct = {**dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
         for name, value in {**direct, **plain_attributes(module)}.items():
@@ -111,23 +108,20 @@ def _uncopyable(model: nn.Module) -> tuple[str, Exception] | None:
 
 
 def refuse_ties_to_original(model: nn.Module) -> None:
+    """Raise CannotCopy if a copy of ``model`` would still call its modules."""
     tree = {id(module) for module in model.modules()}
     for prefix, module in model.named_modules():
         for name, value in plain_attributes(module).items():
             if _tied(value, tree):
                 where = f"{prefix}.{name}".removeprefix(".")
-                raise CannotCopy(
-                    where, "it is a function that calls the original module, which a copy would go on calling"
-                )
+                raise CannotCopy(where, "it is a function that calls the original module, and so would the copy")
         for hook in [*forward_hooks(module), *backward_hooks(module)]:
             if _tied(hook, tree):
-                raise CannotCopy(prefix, "one of its hooks is a function that holds the original module")
+                raise CannotCopy(prefix, "one of its hooks is a function that refers to the original module")
 
 
 def _tied(value: object, tree: set[int]) -> bool:
-    """Whether ``deepcopy`` leaves ``value`` calling a module of ``tree``: it copies methods, but no
-    functions.
-    """
+    """Return whether a deep copy of ``value`` still calls a module of ``tree``: it copies methods, but not functions."""
     seen: set[int] = set()
     todo: list[tuple[object, bool]] = [(value, False)]
     while todo:
@@ -157,9 +151,7 @@ def _tied(value: object, tree: set[int]) -> bool:
 
 
 def _captured(function: FunctionType) -> Iterator[Any]:
-    """What a function reaches without being given it: closure, defaults, attributes, and the globals it
-    names.
-    """
+    """Yield what a function reaches in addition to its arguments: closure, defaults, attributes, and globals."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents

@@ -1,4 +1,4 @@
-"""Hooks that users registered on modules and parameters, told by function and place."""
+"""Find the hooks that users registered on modules and parameters, by function and place."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _OF_TORCH = str(Path(torch.__file__).parent)
 
 
 class HookPlace(NamedTuple):
-    """name: qualified name of the function. file, line: where it is written; empty and 0 when unknown."""
+    """Where the function of a hook is defined."""
 
-    name: str
-    file: str
-    line: int
+    name: str  # qualified name of the function
+    file: str  # empty if unknown
+    line: int  # 0 if unknown
 
 
 def describe(hook: Callable[..., Any]) -> HookPlace:
-    """The place of a hook: of the function itself, of what a partial holds, or of a callable's class."""
+    """Return the place of a hook: of the function itself, the function of a partial, or the class of a callable."""
     while isinstance(hook, partial):
         hook = hook.func
     function = getattr(hook, "__func__", hook)
@@ -44,12 +44,12 @@ def describe(hook: Callable[..., Any]) -> HookPlace:
     return HookPlace(name, code.co_filename, code.co_firstlineno)
 
 
-def is_torchs(place: HookPlace) -> bool:
+def is_of_torch(place: HookPlace) -> bool:
     return place.file.startswith(_OF_TORCH)
 
 
 def users_backward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
-    """Names of the modules and parameters on whose backward pass each function is hooked."""
+    """Return for each function the modules and parameters that have it as a backward hook."""
     found: dict[HookPlace, list[str]] = {}
     for name, module in model.named_modules():
         for hook in backward_hooks(module):
@@ -61,35 +61,31 @@ def users_backward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
 
 
 def users_forward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
-    """Names of the modules on whose forward pass each function is hooked; torch's own are not told."""
+    """Return for each function, except those of torch, the modules that have it as a forward hook."""
     found: dict[HookPlace, list[str]] = {}
     for name, module in model.named_modules():
         for hook in forward_hooks(module):
             place = describe(hook)
-            if not is_torchs(place):
+            if not is_of_torch(place):
                 found.setdefault(place, []).append(name)
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class UsersHook:
-    """One forward hook that is not torch's own.
+    """One forward hook that is not of torch."""
 
-    name: of its module; ``every module`` for a global one. before: it runs before ``forward``. table, key: where it is
-    registered. owned: it is written in the class of one of the model's modules, or is a method of one.
-    """
-
-    name: str
+    name: str  # of its module; ``every module`` for a global one
     function: Callable[..., Any]
     place: HookPlace
-    before: bool
-    table: dict[int, Callable[..., Any]]
+    before: bool  # whether it runs before ``forward``
+    table: dict[int, Callable[..., Any]]  # where it is registered, under ``key``
     key: int
-    owned: bool
+    owned: bool  # whether it is defined in the class of one of the model's modules
 
 
 def users_hooks(model: nn.Module) -> list[UsersHook]:
-    """Forward and pre-forward hooks of ``model``'s modules, and those registered for every module."""
+    """Return the forward and pre-forward hooks of the modules, and those registered for every module."""
     tables = [("every module", forward_hook_tables(None))]
     tables += [(name, forward_hook_tables(module)) for name, module in model.named_modules()]
     found = [
@@ -102,5 +98,5 @@ def users_hooks(model: nn.Module) -> list[UsersHook]:
     return [
         UsersHook(name, hook, place, kind == "before", table, key, not classes.isdisjoint(place.name.split(".")[:-1]))
         for name, kind, table, key, hook in found
-        if not is_torchs(place := describe(hook))
+        if not is_of_torch(place := describe(hook))
     ]

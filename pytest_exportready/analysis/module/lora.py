@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA) that say, by a flag, whether they are merged into the weights they adapt."""
+"""Find low-rank adapters (LoRA) whose flags say that they are merged into the weights that they adapt."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import nn
 from pytest_exportready.analysis.module.tensor_values import readable
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes
 
-_EXACT = 1e-3  # of the norm of what merging changed: several roundings, a half's at the worst
+_EXACT = 1e-3  # of the norm of what merging changed: several roundings, in half precision at worst
 
 
 def merged_modules(model: nn.Module) -> dict[str, nn.Module]:
-    """Modules that say that their adapter is merged: a true attribute ``merged``, or ``merged_adapters`` of PEFT."""
+    """Return the modules with a merged adapter: a true attribute ``merged``, or ``merged_adapters`` of PEFT."""
     named = model.named_modules()
-    return {name: m for name, m in named if _says_merged(m)}
+    return {name: m for name, m in named if _is_merged(m)}
 
 
 def explained_by_merging(model: nn.Module, name: str, saved: torch.Tensor) -> bool:
-    """Whether parameter ``name`` is its ``saved`` value plus the product of two matrices of a merged module."""
+    """Return whether parameter ``name`` is ``saved`` plus the product of two matrices of a merged module."""
     merged = merged_modules(model)
     owners = [module for prefix, module in merged.items() if name.startswith(f"{prefix}." if prefix else "")]
     own = model.get_parameter(name).detach() if name in dict(model.named_parameters()) else None
@@ -31,7 +31,7 @@ def explained_by_merging(model: nn.Module, name: str, saved: torch.Tensor) -> bo
     return any(_is_multiple(change, product) for owner in owners for product in _products(owner, own.shape))
 
 
-def _says_merged(module: nn.Module) -> bool:
+def _is_merged(module: nn.Module) -> bool:
     flags = plain_attributes(module)
     return flags.get("merged") is True or bool(flags.get("merged_adapters"))
 

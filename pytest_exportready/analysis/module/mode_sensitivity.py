@@ -1,4 +1,4 @@
-"""Which modules compute something else in training mode than in eval mode."""
+"""Find modules that compute something else in training mode than in eval mode."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pytest_exportready.analysis.torch_internals.modules import is_dropout, is_n
 # Setting the mode, building and printing a module do not make its output depend on the mode.
 _NOT_COMPUTING = {"train", "eval", "extra_repr"}
 
-# Their mode only picks a fast path: the dropouts inside are modules of their own.
+# Their mode only selects a fast path: the dropouts inside are modules of their own.
 _FAST_PATH = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
 
 def mode_sensitive(module: nn.Module) -> bool:
-    """True when this very module's output or state depends on its ``training`` flag.
+    """Return whether the output or state of this module itself depends on its ``training`` flag.
 
-    Torch's own classes are judged by their settings (a dropout of probability 0 does nothing), every other
-    class by whether its methods, or a forward hook on it, read an attribute called ``training``.
+    Classes of torch are judged by their settings (a dropout of probability 0 does nothing), all others by whether their
+    methods, or a forward hook, read an attribute called ``training``.
     """
     if wrapped_module(module) is not None:
         return False
@@ -63,7 +63,7 @@ def _settings_make_it_harmless(module: nn.Module) -> bool:
 
 
 def _instance_code(module: nn.Module) -> Iterator[CodeType]:
-    """Code that runs for this instance only: a patched ``forward``, forward hooks."""
+    """Yield code that runs for this instance only: a patched ``forward``, forward hooks."""
     for hook in [vars(module).get("forward"), *forward_hooks(module)]:
         function = getattr(hook, "__func__", hook)
         if callable(hook) and not isinstance(function, FunctionType):

@@ -1,4 +1,4 @@
-"""What lies inside the values of plain attributes: lists, dicts and objects of the user's own classes."""
+"""Find tensors and modules inside the values of plain attributes: lists, dicts and objects of user classes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ _NO_STATE = (type, FunctionType, MethodType, ModuleType)
 
 
 def users_packages(model: nn.Module) -> frozenset[str]:
-    """Top-level packages that the modules' classes come from, besides torch."""
+    """Return the top-level packages of the modules' classes, except torch."""
     return frozenset({type(module).__module__.split(".")[0] for module in model.modules()} - {"torch"})
 
 
 def inside(
     value: Any, packages: Collection[str], functions: bool = False
 ) -> Iterator[tuple[str, torch.Tensor | nn.Module]]:
-    """Every tensor and module in ``value`` with its place in it (``[0]``, ``['mean']``, ``.stats.mean``).
+    """Yield every tensor and module in ``value`` with its place (``[0]``, ``['mean']``, ``.stats.mean``).
 
-    Followed are lists, tuples, dicts, and objects of a class from ``packages``, such as a plain record of statistics;
-    with ``functions`` also what functions have kept: closures, defaults, partial arguments, the object of a method.
-    Modules are not: they have names of their own.
+    Lists, tuples, dicts and objects of a class from ``packages`` are searched, but not modules.
+
+    Args:
+        functions: Also search what functions have: closures, defaults, partial arguments, the object of a method.
     """
     todo: list[tuple[str, Any]] = [("", value)]
     seen: set[int] = set()

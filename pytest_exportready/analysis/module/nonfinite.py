@@ -1,4 +1,4 @@
-"""Which of many tensors hold numbers that are not finite, read once and without copies."""
+"""Find tensors with numbers that are not finite, reading each once and without copies."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BLOCK = 2**23  # elements of a tensor that is not contiguous, read (and so copi
 
 
 def not_finite(tensors: Mapping[str, torch.Tensor]) -> list[str]:
-    """Names of the floating-point and complex tensors with a NaN or an infinity, in the order given.
+    """Return the names of the floating-point and complex tensors with NaN or infinity, in the order given.
 
-    Streams: no more than 32 Mi bytes besides the tensors. What cannot be read is left out.
+    At most 32 MiB are used in addition to the tensors. Tensors that cannot be read are skipped.
     """
     real = {name: t.detach() for name, t in tensors.items() if _can_be_read(t)}
     small: dict[tuple[torch.device, torch.dtype], list[str]] = {}
@@ -38,7 +38,7 @@ def _can_be_read(tensor: torch.Tensor) -> bool:
 
 
 def _together_finite(tensors: list[torch.Tensor]) -> bool:
-    """One largest magnitude over all of them; a dtype that has none is read one by one."""
+    """Return whether the largest magnitude of all is finite; False if the dtype has no such operator."""
     try:
         largest = torch.nn.utils.get_total_norm(tensors, math.inf)
     except (NotImplementedError, RuntimeError):
@@ -47,7 +47,7 @@ def _together_finite(tensors: list[torch.Tensor]) -> bool:
 
 
 def _in_range(tensor: torch.Tensor) -> bool:
-    """A smallest and a largest number need no memory, as a mask of the finite ones does; NaN is passed on."""
+    """Return whether minimum and maximum are finite, which needs no memory for a mask; NaN propagates."""
     try:
         for block in _blocks(torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor):
             low, high = torch.aminmax(block)

@@ -1,4 +1,4 @@
-"""Views of parameters that a module keeps in plain attributes and that its ``forward`` reads."""
+"""Find views of parameters that a module stores in plain attributes and that its ``forward`` reads."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _COPIES = frozenset({"clone", "copy", "deepcopy", "shape", "size", "numel"})
 
 @dataclass(frozen=True)
 class KeptView:
-    """place: qualified name of the view. weight: of the parameter. shares: it still has the parameter's memory."""
+    """A view of a parameter in a plain attribute."""
 
-    place: str
-    weight: str
-    shares: bool
+    place: str  # qualified name of the view
+    weight: str  # qualified name of the parameter
+    shares: bool  # whether it still has the memory of the parameter
 
 
 def kept_views(model: nn.Module) -> Iterator[KeptView]:
-    """Every such view; not a parameter itself in a second place, nor what forward or a pre-forward hook makes anew."""
+    """Yield every such view, except parameters in a second place and what forward or a pre-forward hook recomputes."""
     packages = users_packages(model)
     weights: dict[int, str] = {}
     for prefix, module in model.named_modules():
@@ -59,7 +59,7 @@ def _read_only(kind: type, attribute: str) -> bool:
 
 
 def _taken_from(module: nn.Module, prefix: str, attribute: str, view: torch.Tensor) -> str:
-    """The parameter of ``module`` of which the constructor made ``attribute`` by views only; empty when none."""
+    """Return the parameter from which the constructor made ``attribute`` by views only; empty if there is none."""
     constructor = methods(type(module)).get("__init__")
     names = _assigned_from(constructor, attribute) if constructor is not None else frozenset()
     if not names & _VIEWS or names & _COPIES:
@@ -71,7 +71,7 @@ def _taken_from(module: nn.Module, prefix: str, attribute: str, view: torch.Tens
 
 
 def _assigned_from(code: CodeType, attribute: str) -> frozenset[str]:
-    """Names of the attributes and methods in the expression that ``code`` assigns to ``attribute``."""
+    """Return the attributes and methods in the expression that ``code`` assigns to ``attribute``."""
     names: set[str] = set()
     for instruction in dis.get_instructions(code):
         if instruction.opname == "STORE_ATTR" and instruction.argval == attribute:

@@ -1,4 +1,4 @@
-"""Modules whose ``forward`` is not the one that their class was written with."""
+"""Find modules whose ``forward`` is not the one that their class defines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 def replaced_forwards(model: nn.Module) -> list[str]:
-    """``layer.forward (replaced on the instance)`` and ``forward (decorated with torch.autocast)``, for each module."""
+    """Return ``layer.forward (replaced on the instance)`` or ``forward (decorated with torch.autocast)`` for each."""
     found = []
     for name, module in model.named_modules():
         how = _replaced(module)

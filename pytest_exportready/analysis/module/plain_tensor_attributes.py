@@ -1,4 +1,4 @@
-"""Tensors kept as plain attributes of modules: no parameters, no buffers, so they do not follow ``.to()``."""
+"""Find tensors in plain attributes of modules: neither parameters nor buffers, so ``.to()`` does not move them."""
 
 from __future__ import annotations
 
@@ -29,24 +29,20 @@ _PLAIN = (FunctionType, staticmethod, classmethod, property, bool, int, float, s
 
 @dataclass(frozen=True, eq=False)
 class LooseTensor:
-    """One such tensor.
+    """One such tensor."""
 
-    name: qualified, with its place in a list or dict (``blocks.0.table[2]``). attribute: ``blocks.0.table``.
-    handled: the code that ``forward`` reaches makes it anew, may move it by hand, or never reads it; or the class moves
-    it in its own ``_apply`` or ``to``.
-    """
-
-    name: str
-    attribute: str
+    name: str  # qualified, with its place in a list or dict: ``blocks.0.table[2]``
+    attribute: str  # qualified: ``blocks.0.table``
     tensor: torch.Tensor
     handled: bool
+    """Whether ``forward`` recomputes it, may move it or never reads it, or the class moves it in ``to``."""
 
 
 def loose_tensors(model: nn.Module) -> list[LooseTensor]:
-    """Every tensor that is an attribute of a module, or inside a list, tuple, dict or object of the user's that is.
+    """Return every tensor that is an attribute of a module, or inside a list, tuple, dict or user object that is.
 
-    Left out: aliases of parameters and buffers (the same object or the same storage), and tensors that a
-    pre-forward hook recomputes from parameters (old ``weight_norm``, ``spectral_norm``, pruning).
+    Aliases of parameters and buffers (the same object or storage) are left out, and so are tensors that a pre-forward
+    hook recomputes from parameters (old ``weight_norm``, ``spectral_norm``, pruning).
     """
     candidates = [
         (f"{prefix}.{attribute}".removeprefix("."), attribute, place, tensor)
@@ -75,12 +71,12 @@ def loose_tensors(model: nn.Module) -> list[LooseTensor]:
 
 
 def recomputed_tensors(model: nn.Module) -> list[torch.Tensor]:
-    """Plain tensor attributes that a pre-forward hook makes anew from parameters before they are read."""
+    """Return the plain tensor attributes that a pre-forward hook recomputes from parameters before they are read."""
     return [tensor for _, module, name, _, tensor in _attributes(model) if _recomputed(module, name, tensor)]
 
 
 def _attributes(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, str, torch.Tensor]]:
-    """``(module's name, module, attribute, place inside it, tensor)``, attributes of the class included."""
+    """Yield ``(module's name, module, attribute, place inside it, tensor)``, with attributes of the class."""
     packages = users_packages(model)
     for prefix, module in model.named_modules():
         own = plain_attributes(module)
@@ -95,7 +91,7 @@ def _attributes(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, str, to
 
 @cache
 def _class_attributes(kind: type) -> list[tuple[type, str]]:
-    """Where the attributes of a module class are that may hold tensors, nearest class first."""
+    """Return the attributes of a module class that may be tensors, and the classes that define them."""
     bases = kind.__mro__[: kind.__mro__.index(nn.Module)]
     found = {n: base for base in reversed(bases) for n, value in vars(base).items() if type(value) not in _PLAIN}
     return [(base, name) for name, base in found.items() if name in vars(base)]
@@ -117,7 +113,7 @@ def _handled(reached: list[CodeType], attribute: str, inside: bool) -> bool:
 
 
 def _moves(code: CodeType, attribute: str, inside: bool) -> bool:
-    """Whether ``code`` may move what it reads from ``attribute``, or from inside of it, to a device."""
+    """Return whether ``code`` may move what it reads from ``attribute``, or from inside of it, to a device."""
     named = attributes_read(code)
     if "device" in named or (inside and named & _MOVERS):
         return True

@@ -1,4 +1,4 @@
-"""Modules whose parameters are spread over the ranks, and a whole copy of one."""
+"""Find modules whose parameters are sharded over the ranks, and make a whole copy of one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_exportready.analysis.torch_internals.tensors import is_dtensor
 
 
 def sharded_parameters(model: nn.Module) -> dict[str, str]:
-    """Parameters and buffers that are DTensors, with where their parts are, such as ``Shard(0)``."""
+    """Return the parameters and buffers that are DTensors, with their placements, such as ``Shard(0)``."""
     state = [*model.named_parameters(), *model.named_buffers()]
     return {name: ", ".join(map(_shown, getattr(t, "placements", ()))) for name, t in state if is_dtensor(t)}
 
@@ -23,35 +23,34 @@ def _shown(placement: Any) -> str:
 
 
 def sharding_modules(model: nn.Module) -> dict[str, nn.Module]:
-    """Modules under FullyShardedDataParallel or ``fully_shard``, by name, parents first."""
+    """Return the modules under FullyShardedDataParallel or ``fully_shard``, by name, parents first."""
     return {name: module for name, module in model.named_modules() if is_fsdp1(module) or is_fsdp2(module)}
 
 
 class Gathered:
-    """Which modules under ``fully_shard`` have their parameters gathered at one moment, to be had again later."""
+    """Records which modules under ``fully_shard`` have their parameters gathered, to restore that later."""
 
     def __init__(self, model: nn.Module) -> None:
         self._before = [(module, _is_gathered(module)) for module in model.modules() if is_fsdp2(module)]
 
     def restore(self) -> None:
-        """Collective where something that was gathered no longer is."""
+        """Restore the recorded state; a collective if something that was gathered no longer is."""
         for module, gathered in self._before:
             if _is_gathered(module) != gathered:
                 module.unshard() if gathered else module.reshard()  # type: ignore[operator]
 
 
 def _is_gathered(module: nn.Module) -> bool:
-    """Of the parameters that this very module gathers, not those of modules below that gather their own."""
+    """Return whether the parameters that this module gathers are; modules inside may gather their own."""
     below = [inner for inner in module.modules() if inner is not module and is_fsdp2(inner)]
     others = {id(parameter) for inner in below for parameter in inner.parameters()}
     return not any(is_dtensor(parameter) for parameter in module.parameters() if id(parameter) not in others)
 
 
 def whole_copy(model: nn.Module) -> nn.Module:
-    """A copy of ``model`` as it was before ``fully_shard``: its own classes, whole parameters, ties kept, no hooks of
-    the sharding.
+    """Return a copy of ``model`` as before ``fully_shard``: own classes, whole parameters, ties, no sharding hooks.
 
-    Collective: every rank of the mesh calls it, and each gets the whole copy. Other attributes are deep copies.
+    A collective: every rank of the mesh calls it, and each gets the whole copy. Other attributes are deep copies.
     """
     memo: dict[int, Any] = {}
     tensors: dict[int, torch.Tensor] = {id(t): t for t in [*model.parameters(), *model.buffers()]}
@@ -62,10 +61,10 @@ def whole_copy(model: nn.Module) -> nn.Module:
         kind = type(module).__mro__[2] if is_fsdp2(module) else type(module)
         memo[id(module)] = object.__new__(kind)
     for module in modules:
-        twin = memo[id(module)]
+        copied = memo[id(module)]
         for name, value in vars(module).items():
             if not _of_distributed(value):
-                vars(twin)[name] = copy.deepcopy(_without_distributed(value), memo)
+                vars(copied)[name] = copy.deepcopy(_without_distributed(value), memo)
     whole: nn.Module = memo[id(model)]
     return whole
 
@@ -77,14 +76,14 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _without_distributed(value: Any) -> Any:
-    """A table of hooks without those of the sharding; any other value as it is."""
+    """Return a table of hooks without those of the sharding; any other value unchanged."""
     if not isinstance(value, dict) or not any(_of_distributed(entry) for entry in value.values()):
         return value
     return type(value)((key, entry) for key, entry in value.items() if not _of_distributed(entry))
 
 
 def _of_distributed(value: Any) -> bool:
-    """Whether ``value`` is torch.distributed's: its state of a module, a method of that, a dict of nothing else."""
+    """Return whether ``value`` is of torch.distributed: its state of a module, a method of that, a dict of those."""
     if isinstance(value, (nn.Module, torch.Tensor)):
         return False
     if isinstance(value, dict):

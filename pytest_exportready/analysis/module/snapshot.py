@@ -1,8 +1,7 @@
-"""Leave a module exactly as it was, whatever trains, runs or traces it in between.
+"""Record a module and restore it exactly, whatever trains, runs or traces it in between.
 
-Nothing is copied but tensor data: ``copy.deepcopy`` can lie (a copy may come back in another mode, an
-instance-patched ``forward`` stays bound to the original) or fail, so the user's own module is used and then
-put back.
+Only tensor data is copied: ``copy.deepcopy`` can be wrong (a copy may be in another mode, a ``forward`` patched on the
+instance stays bound to the original) or fail, so the user's own module is used and then restored.
 """
 
 from __future__ import annotations
@@ -28,15 +27,11 @@ _NO_STATE = (type, FunctionType, MethodType, ModuleType)
 
 @dataclass(frozen=True)
 class Change:
-    """where: qualified name of the attribute. what: ``written`` (tensor data), ``set``, ``added``,
-    ``removed``.
+    """One difference from the recorded state."""
 
-    now: the attribute's present value (the tensor, for ``written``).
-    """
-
-    where: str
-    what: str
-    now: Any = None
+    where: str  # qualified name of the attribute
+    what: str  # ``written`` (tensor data), ``set``, ``added`` or ``removed``
+    now: Any = None  # the current value of the attribute; the tensor for ``written``
 
 
 class Preserved:
@@ -69,13 +64,13 @@ class Preserved:
                 pending.extend(_items(name, value.__dict__))
 
     def _is_users(self, value: object) -> bool:
-        """An object of a class from where the modules come from, such as a cache or a counter."""
+        """Return whether the class is from a package of the modules, such as a cache or a counter."""
         if not hasattr(value, "__dict__") or isinstance(value, (torch.Tensor, *_NO_STATE)):
             return False
         return type(value).__module__.split(".")[0] in self._owners
 
     def changes(self) -> list[Change]:
-        """What differs from the recorded state now."""
+        """Return what differs from the recorded state."""
         found = []
         for name, item, _, before in self._objects.values():
             found += _differences(name, before, item.__dict__)
@@ -90,7 +85,7 @@ class Preserved:
         return found
 
     def restore(self) -> None:
-        """Put everything back. Raises only at the end, when what could be put back is."""
+        """Restore everything. An exception is raised only at the end, when everything else is restored."""
         self._gathered.restore()
         failures: list[Exception] = []
         for _, item, kind, before in self._objects.values():
@@ -107,7 +102,7 @@ class Preserved:
             try:
                 state.restore(tensor)
             except Exception as error:
-                failures.append(RuntimeError(f"{name} cannot be put back: {error}"))
+                failures.append(RuntimeError(f"{name} cannot be restored: {error}"))
         if failures:
             raise failures[0]
 
@@ -174,11 +169,11 @@ class _TensorState:
 
 @contextmanager
 def preserved(model: nn.Module) -> Iterator[Preserved]:
-    """Within the block ``model`` may be changed in any way; after it, it is what it was.
+    """Within the block ``model`` may be changed in any way; after it, ``model`` is as before.
 
-    Covers every module, attribute, container and tensor reachable from it, and objects of the user's own
-    classes: data, modes, hooks, gradients, classes, Python counters, caches, instance-patched methods. Costs
-    one copy of the tensor data.
+    Covers every module, attribute, container and tensor reachable from it, and objects of user classes: data, modes,
+    hooks, gradients, classes, Python counters, caches, methods patched on the instance. Costs one copy of the tensor
+    data.
     """
     state = Preserved(model)
     try:
@@ -188,7 +183,7 @@ def preserved(model: nn.Module) -> Iterator[Preserved]:
 
 
 def equal_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Same shape, dtype and values; NaN equals NaN."""
+    """Return whether shape, dtype and values are the same; NaN equals NaN."""
     if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.layout != b.layout:
         return False
     if a.is_meta:
@@ -196,7 +191,7 @@ def equal_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.layout != torch.strided:
         a, b = a.to_dense(), b.to_dense()
     elif a.is_floating_point() and a.element_size() == 1:
-        a, b = a.float(), b.float()  # float8 has hardly an operator
+        a, b = a.float(), b.float()  # float8 has few operators
     if torch.equal(a, b):
         return True
     return bool((a.is_floating_point() or a.is_complex()) and ((a == b) | (a.isnan() & b.isnan())).all())
@@ -219,8 +214,7 @@ def _repeats(tensor: torch.Tensor, dim: int) -> bool:
 
 
 def _behind(name: str, tensor: torch.Tensor) -> list[tuple[str, Any]]:
-    """Tensors that belong to a tensor: its gradient, its attributes, what a wrapper class such as DTensor
-    wraps."""
+    """Return tensors that belong to a tensor: gradient, attributes, what a class such as DTensor wraps."""
     found = [(_join(name, key), value) for key, value in tensor.__dict__.items()]
     if hasattr(tensor, "__tensor_flatten__"):
         found += [(_join(name, key), getattr(tensor, key)) for key in tensor.__tensor_flatten__()[0]]
@@ -248,7 +242,7 @@ def _shallow(container: Any) -> Any:
 
 
 def _reordered(before: Any, now: Any) -> bool:
-    """Whether the items of a list or set, or the keys of a dict, are others or in another order."""
+    """Return whether the items of a list or set, or the keys of a dict, are different or in another order."""
     if isinstance(now, (set, frozenset)):
         return bool(before != now)
     return len(before) != len(now) or any(not _same(a, b) for a, b in zip(before, now, strict=True))

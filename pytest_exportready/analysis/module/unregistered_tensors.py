@@ -1,4 +1,4 @@
-"""Where a tensor is kept besides the parameters and buffers of a module."""
+"""Find tensors that a module has in addition to its parameters and buffers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from pytest_exportready.analysis.torch_internals.modules import plain_attributes
 
 
 def unregistered_tensors(model: nn.Module, *, functions: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor in plain attributes with its qualified name: in lists, tuples, dicts and objects of the user's, and
-    in modules that are kept there and so are no children (``layers[0].weight``).
+    """Yield every tensor in plain attributes with its qualified name.
 
-    functions: also those in closures and arguments of functions, and in globals that forward reads (``HEAD.weight``).
+    Also in lists, tuples, dicts and user objects, and in modules there, which are not children (``layers[0].weight``).
+
+    Args:
+        functions: Also in closures and arguments of functions, and in globals that forward reads (``HEAD.weight``).
     """
     registered = {id(module) for module in model.modules()}
     packages = users_packages(model)
@@ -37,7 +39,7 @@ def _attributes(model: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def _globals(model: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Names in the files of the user's classes that what forward reaches reads; functions there are no state."""
+    """Yield the globals that code reached from ``forward`` reads; functions are not state."""
     for kind in {type(module) for module in model.modules()}:
         if not kind.__module__.startswith("torch."):
             known = getattr(kind.forward, "__globals__", {})

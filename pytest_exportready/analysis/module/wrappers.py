@@ -1,4 +1,4 @@
-"""Wrappers that training puts around a module, and how to take them off."""
+"""Find and remove the wrappers that training puts around a module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_exportready.analysis.torch_internals.modules import checkpointed_sou
 
 
 def wrapped_module(module: nn.Module) -> nn.Module | None:
-    """What a training wrapper wraps; None for a module that is none.
+    """Return the module inside a training wrapper; None for any other module.
 
     Training wrappers are DistributedDataParallel, DataParallel, the module that ``torch.compile`` returns and that of
     ``checkpoint_wrapper``. AveragedModel is not: its averaged weights are what ships.
@@ -21,7 +21,7 @@ def wrapped_module(module: nn.Module) -> nn.Module | None:
 
 
 def unwrap(model: nn.Module) -> tuple[nn.Module, list[str]]:
-    """The module inside the outermost training wrappers, and the wrappers' class names, outermost first."""
+    """Return the module inside all outer training wrappers, and their class names, outermost first."""
     peeled = []
     while (inner := wrapped_module(model)) is not None:
         peeled.append(type(model).__name__)
@@ -30,15 +30,13 @@ def unwrap(model: nn.Module) -> tuple[nn.Module, list[str]]:
 
 
 def inner_wrappers(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Training wrappers below the root, ``(qualified name, wrapper)``, each place of a shared one, parents
-    first.
-    """
+    """Return ``(qualified name, wrapper)`` of training wrappers inside the model, all places, parents first."""
     named = model.named_modules(remove_duplicate=False)
     return [(name, module) for name, module in named if name and wrapped_module(module) is not None]
 
 
 def way_in(wrapper: nn.Module) -> str:
-    """Attribute of ``wrapper`` that holds the wrapped module."""
+    """Return the attribute of ``wrapper`` that is the wrapped module."""
     if compiled_source(wrapper) is not None:
         return "_orig_mod"
     return "_checkpoint_wrapped_module" if checkpointed_source(wrapper) is not None else "module"

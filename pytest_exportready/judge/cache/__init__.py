@@ -1,1 +1,1 @@
-"""What was proved and compiled before, kept on disk: found again only for the same program, weights and machine."""
+"""Results and compiled programs of earlier runs on disk, for the same program, weights and machine only."""

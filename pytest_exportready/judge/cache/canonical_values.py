@@ -1,4 +1,4 @@
-"""Python values as strings and tuples that are equal for equal values in another process."""
+"""Write Python values as strings and tuples that are equal for equal values in another process."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from pytest_exportready.analysis.torch_internals.modules import plain_attributes
 _PLAIN = (bool, int, str, bytes, complex, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-class Spelling:
-    """Spells values. modules: where the classes and functions among them are defined.
-
-    A value within itself is spelled as how many levels up it is.
-    """
+class CanonicalValues:
+    """Canonical forms of values. A value inside itself is written as the number of levels up."""
 
     def __init__(self) -> None:
-        self.modules: set[str] = set()
+        self.modules: set[str] = set()  # that define the classes and functions among the values
         self._around: list[object] = []
 
-    def value(self, value: Any, name: str) -> object:
-        """Raises Unremembered, which says ``name``, for what cannot be spelled."""
+    def of(self, value: Any, name: str) -> object:
+        """Return the canonical form of ``value``.
+
+        Raises:
+            NotCacheable: It has none; the message contains ``name``.
+        """
         if isinstance(value, float):
             return value.hex()
         if isinstance(value, _PLAIN):
@@ -40,7 +41,7 @@ class Spelling:
         try:
             return self._compound(value, name)
         except RecursionError:
-            raise NotCacheable(f"{name} is nested too deep") from None
+            raise NotCacheable(f"{name} is nested too deeply") from None
         finally:
             self._around.pop()
 
@@ -51,7 +52,7 @@ class Spelling:
         if isinstance(value, nn.Module):
             return self._module(value)
         if isinstance(value, ReferenceType):
-            return "weak", self.value(value(), name)
+            return "weak", self.of(value(), name)
         if isinstance(value, (type, BuiltinFunctionType)):
             self.modules.add(str(value.__module__))
             return f"{value.__module__}.{value.__qualname__}"
@@ -62,51 +63,51 @@ class Spelling:
             return self._function(value, name)
         if isinstance(value, CodeType):
             used = (value.co_code.hex(), value.co_names, value.co_varnames, value.co_freevars)
-            return value.co_name, used, self.value(value.co_consts, name)
+            return value.co_name, used, self.of(value.co_consts, name)
         if isinstance(value, MethodType):
-            return self.value(value.__func__, name), type(value.__self__).__qualname__
+            return self.of(value.__func__, name), type(value.__self__).__qualname__
         if isinstance(value, Mapping):
-            items = [(self.value(k, name), self.value(v, f"{name}[{k!r}]")) for k, v in value.items()]
+            items = [(self.of(k, name), self.of(v, f"{name}[{k!r}]")) for k, v in value.items()]
             return type(value).__name__, items
         if isinstance(value, (list, tuple)):
-            return type(value).__name__, [self.value(inner, f"{name}[{i}]") for i, inner in enumerate(value)]
+            return type(value).__name__, [self.of(inner, f"{name}[{i}]") for i, inner in enumerate(value)]
         if isinstance(value, Set):
-            return type(value).__name__, sorted(repr(self.value(inner, name)) for inner in value)
+            return type(value).__name__, sorted(repr(self.of(inner, name)) for inner in value)
         return self._as_pickled(value, name)
 
     def _module(self, module: nn.Module) -> object:
-        """Classes, modes, all tensors and all plain values of ``module`` and what is in it."""
+        """Return classes, modes, tensors and plain values of ``module`` and its submodules."""
         lines: list[object] = []
         for name, inner in module.named_modules():
             self.modules.update(kind.__module__ for kind in type(inner).__mro__)
             values = plain_attributes(inner)
-            spelled = [(key, self.value(value, f"{name}.{key}")) for key, value in sorted(values.items())]
-            lines.append((name, self.value(type(inner), name), inner.training, spelled))
+            attributes = [(key, self.of(value, f"{name}.{key}")) for key, value in sorted(values.items())]
+            lines.append((name, self.of(type(inner), name), inner.training, attributes))
         tensors = [(name, tensor_digest(t)) for name, t in (*module.named_parameters(), *module.named_buffers())]
         return lines, tensors
 
     def _function(self, function: FunctionType, name: str) -> object:
-        """Its code besides its name, by which two lambdas of one line are one; what it holds and its defaults."""
+        """Return name, code, closure and defaults; two lambdas in one line have the same name."""
         self.modules.add(str(function.__module__))
         held = [_content(cell) for cell in function.__closure__ or ()]
         made_of = (function.__code__, held, function.__defaults__, function.__kwdefaults__, vars(function))
-        return f"{function.__module__}.{function.__qualname__}", self.value(made_of, f"what {name} holds")
+        return f"{function.__module__}.{function.__qualname__}", self.of(made_of, f"a value inside {name}")
 
     def _as_pickled(self, value: object, name: str) -> object:
-        """What ``pickle`` would write of ``value``, which is all that it is made of."""
+        """Return what ``pickle`` would write of ``value``."""
         try:
             made_of = value.__reduce_ex__(2)
         except Exception as error:
-            raise NotCacheable(f"{name} is a {type(value).__name__}") from error
+            raise NotCacheable(f"{name} is a {type(value).__name__}, which cannot be pickled") from error
         if isinstance(made_of, str):
             return made_of
         make, arguments, *rest = made_of
         parts = [list(part) if isinstance(part, Iterator) else part for part in rest]
-        return self.value(type(value), name), self.value(make, name), self.value((arguments, parts), name)
+        return self.of(type(value), name), self.of(make, name), self.of((arguments, parts), name)
 
 
 def _content(cell: Any) -> object:
     try:
         return cell.cell_contents
     except ValueError:
-        return "nothing yet"
+        return "empty cell"

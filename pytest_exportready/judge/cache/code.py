@@ -1,4 +1,4 @@
-"""The code that a case runs, as one hash: the user's files that it can reach, this project, what is installed."""
+"""Hash the code that a case runs: the user's files that it can reach, this package, installed distributions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _OURS = Path(__file__).parents[2]
 
 
 def code_fingerprint(modules: Iterable[str]) -> str:
-    """Hash of the files of ``modules`` and of all that they import, anywhere in them, and that are loaded; of every
-    file of this package; of every installed distribution with its version. The standard library and what is installed
-    count by version.
+    """Return a hash of the files of ``modules`` and of all loaded modules that they import, anywhere in them.
+
+    Every file of this package is included. Installed distributions and the standard library count by version.
     """
     files = [(name, _file(path)) for name, path in sorted(_reached(modules))]
     return digest(installed_fingerprint(), _ours(), files)
@@ -30,7 +30,7 @@ def code_fingerprint(modules: Iterable[str]) -> str:
 
 @cache
 def installed_fingerprint() -> str:
-    """Hash of Python's version and of every installed distribution's."""
+    """Return a hash of the versions of Python and of every installed distribution."""
     return digest(sys.version, sorted((str(each.metadata["Name"]), each.version) for each in distributions()))
 
 
@@ -40,14 +40,14 @@ def _reached(modules: Iterable[str]) -> set[tuple[str, str]]:
     while pending:
         name = pending.pop()
         path = getattr(sys.modules.get(name), "__file__", None) or ""
-        if name not in found and path and not path.startswith(_apart()):
+        if name not in found and path and not path.startswith(_not_hashed()):
             found[name] = path
             pending += _named_in(sys.modules[name], path)
     return set(found.items())
 
 
 def _named_in(module: ModuleType, path: str) -> Iterator[str]:
-    """Modules that ``module`` imports, those in functions too, and those that its names come from."""
+    """Yield the modules that ``module`` imports, also in functions, and those that define its names."""
     yield from _imports(path, module.__name__ if hasattr(module, "__path__") else module.__name__.rpartition(".")[0])
     for value in list(vars(module).values()):
         yield value.__name__ if isinstance(value, ModuleType) else str(getattr(value, "__module__", ""))
@@ -72,8 +72,8 @@ def _imports(path: str, package: str) -> tuple[str, ...]:
 
 
 @cache
-def _apart() -> tuple[str, ...]:
-    """Folders whose files count by version, or as a whole."""
+def _not_hashed() -> tuple[str, ...]:
+    """Return the folders whose files count by version, or as a whole."""
     installed = [sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")]
     return (*installed, str(_OURS))
 
@@ -85,7 +85,7 @@ def _ours() -> str:
 
 @cache
 def _file(path: str) -> str:
-    """Hash of a file as it was when this process first asked, soon after it was loaded."""
+    """Return the hash of a file at the first call in this process, soon after it was loaded."""
     try:
         return xxhash.xxh3_128(Path(path).read_bytes()).hexdigest()
     except OSError:

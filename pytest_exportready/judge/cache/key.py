@@ -1,4 +1,4 @@
-"""What a verdict, and a compiled program, depend on, as one key: if any of it is another, so is the key."""
+"""Build the keys of cached verdicts and compiled programs, which change if anything that they depend on does."""
 
 from __future__ import annotations
 
@@ -15,47 +15,52 @@ from pytest_exportready.analysis.program.canonical_form import digest
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint
 from pytest_exportready.analysis.program.nodes import calls, is_users_operator
 from pytest_exportready.analysis.program.weights import weights_fingerprint
-from pytest_exportready.judge.cache.canonical_values import Spelling
+from pytest_exportready.judge.cache.canonical_values import CanonicalValues
 from pytest_exportready.judge.cache.code import code_fingerprint, installed_fingerprint
 from pytest_exportready.judge.cache.topology import topology
 from pytest_exportready.stages import all_stages
 
 _NUMERICS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32", "OMP_", "ONEDNN_")
-"""How variables begin by which libraries under torch compute otherwise."""
+"""Prefixes of environment variables that change how the libraries under torch compute."""
 
 
 def verdict_key(trial: Trial) -> str:
-    """Key of the verdict on the program of ``trial``.
+    """Return the key of the verdict on the program of ``trial``.
 
-    Graph, weights, the module's own values that are in neither, what the trained module answers now, inputs, options,
-    the compilers that lower it, the code that all of these can reach, torch's settings and the machine. Raises
-    Unremembered for a case with an input, a value or a function that cannot be compared with another run's.
+    It depends on graph, weights, the module's other values, its outputs, inputs, options, the compilers that lower it,
+    the code that all of these can reach, the settings of torch and the machine.
+
+    Raises:
+        NotCacheable: An input, a value or a function cannot be compared with another run.
     """
-    case, spelled = trial.case, Spelling()
+    case, values = trial.case, CanonicalValues()
     given = (case.args, dict(case.kwargs), case.more_inputs, case.golden, case.checkpoint)
-    told = (case.golden_tolerance, case.target_device, case.stateful_calls, case.allow_mutation, case.trainable)
+    settings = (case.golden_tolerance, case.target_device, case.stateful_calls, case.allow_mutation, case.trainable)
     parts = (
-        spelled.value(case.model, "the model"),
-        spelled.value(given, "the inputs"),
-        spelled.value(case.loss, "loss"),
+        values.of(case.model, "the model"),
+        values.of(given, "the inputs"),
+        values.of(case.loss, "loss"),
     )
     return digest(
         _program(trial.program),
         parts,
-        spelled.value(_answers(trial), "an answer"),
-        (str(told), str(trial.options), trial.mode),
-        spelled.value(_tools(trial), "a compiler's settings"),
-        code_fingerprint(spelled.modules),
+        values.of(_outputs(trial), "an output"),
+        (str(settings), str(trial.options), trial.mode),
+        values.of(_tools(trial), "a compiler's settings"),
+        code_fingerprint(values.modules),
         _settings(),
         topology().key,
     )
 
 
 def artifact_key(trial: Trial, stage: str) -> str:
-    """Key of what ``stage`` makes of the program of ``trial``: graph, weights, sizes of the example, which compilers
-    take as a hint, the compilers, installed versions, torch's settings and the machine.
+    """Return the key of what ``stage`` compiles from the program of ``trial``.
 
-    Raises Unremembered for a program with operators of the user's: what they come to, no key of a graph knows.
+    It depends on graph, weights, sizes of the example inputs (a hint to compilers), the compilers, installed versions,
+    the settings of torch and the machine.
+
+    Raises:
+        NotCacheable: The program has custom operators, whose code is not part of the graph.
     """
     assert trial.program is not None
     if any(map(is_users_operator, calls(trial.program))):
@@ -65,7 +70,7 @@ def artifact_key(trial: Trial, stage: str) -> str:
         stage,
         _program(trial.program),
         example,
-        Spelling().value(all_stages()[stage].tools(), "a compiler's settings"),
+        CanonicalValues().of(all_stages()[stage].tools(), "a compiler's settings"),
         installed_fingerprint(),
         _settings(),
         topology().key,
@@ -77,11 +82,11 @@ def _program(program: ExportedProgram | None) -> tuple[str, str]:
     return graph_fingerprint(program), weights_fingerprint(program)
 
 
-def _answers(trial: Trial) -> list[Any]:
-    """To the example, and to the other inputs: what forward reads besides, such as a file, shows in them."""
+def _outputs(trial: Trial) -> list[Any]:
+    """Return the outputs for all inputs, which show what forward reads in addition, such as a file."""
     case = trial.case
     calls = [(case.args, dict(case.kwargs)), *((tuple(args), kwargs) for args, kwargs in case.more_inputs)]
-    return [named_leaves(answer) for answer in trial.reference.outputs(calls)]
+    return [named_leaves(output) for output in trial.reference.outputs(calls)]
 
 
 def _tools(trial: Trial) -> Mapping[str, object]:

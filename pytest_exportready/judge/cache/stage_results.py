@@ -1,4 +1,4 @@
-"""Results of the stages behind an export, and what they compiled, found again when what they depend on is the same."""
+"""Cache the results of the stages after an export, and what they compiled."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ from pytest_exportready.judge.cache.store import LARGEST, Store
 
 
 class CachedResults:
-    """A ResultCache in a folder."""
+    """A ResultCache in a folder.
+
+    Args:
+        largest: Bytes of all entries together.
+        read_only: Use results, but do not save any.
+    """
 
     def __init__(self, folder: Path, largest: int = LARGEST, *, read_only: bool = False) -> None:
-        """Use ``folder``, of at most ``largest`` bytes."""
         self._problems: list[str] = []
         self._store, self._read_only = Store(folder, largest, self._problems.append), read_only
         self._loaded: tuple[Trial, str] | None = None
@@ -36,7 +40,7 @@ class CachedResults:
             entry = json.loads(held or b"{}")
             return {name: _record(entry["proved at"], stage) for name, stage in entry.get("stages", {}).items()}
         except (KeyError, TypeError, ValueError, AttributeError):
-            return {}  # of a version that wrote it otherwise
+            return {}  # written by another version
 
     def save(self, trial: Trial, records: Mapping[str, StageRecord]) -> None:
         if self._read_only or self._loaded is None or self._loaded[0] is not trial:
@@ -59,7 +63,7 @@ class CachedResults:
 
 
 def _artifact_name(trial: Trial, stage: str) -> str:
-    """Empty for a program of which nothing compiled can be told from another's."""
+    """Return the name of an entry; empty if the program cannot be compared with another."""
     try:
         return f"{artifact_key(trial, stage)}.{stage}"
     except NotCacheable:
@@ -68,6 +72,6 @@ def _artifact_name(trial: Trial, stage: str) -> str:
 
 def _record(when: str, held: Mapping[str, Any]) -> StageRecord:
     result = StageResult(**held["result"])
-    reason = f"from the cache, proved {when}" + f": {result.reason}" * bool(result.reason)
+    reason = f"cached {when}: {result.reason}" if result.reason else f"cached {when}"
     findings = tuple(Finding.from_dict(finding) for finding in held["findings"])
     return replace(result, seconds=0.0, reason=reason, cached=when), findings

@@ -1,4 +1,4 @@
-"""A folder of small files, one for each entry, that many processes read and write at once."""
+"""A folder with one file for each entry, which many processes read and write at once."""
 
 from __future__ import annotations
 
@@ -11,42 +11,45 @@ import xxhash
 from filelock import FileLock, Timeout
 
 LARGEST = 2**28  # bytes in all, by default
-_WAIT = 5.0  # seconds for the one that is tidying up
+_WAIT = 5.0  # seconds for the process that is removing entries
 
 
 class Store:
-    """Entries in ``folder``, bytes under a name, at most ``largest`` bytes in all: those not used for longest go first.
+    """Bytes under a name. The least recently used entries are removed first.
 
-    An entry that does not hold what its own checksum says is dropped. The checksum finds what was cut short or decayed,
-    not what somebody forged: who can write to this folder is trusted as with ``__pycache__``. A folder that cannot be
-    written (full, read-only) is no error: ``tell`` is called with a line about it.
+    An entry that does not match its checksum is dropped. The checksum finds truncated and corrupt files, not forged
+    ones: whoever can write to this folder is trusted, as with ``__pycache__``.
+
+    Args:
+        largest: Bytes of all entries together.
+        warn: Called with a sentence about a folder that cannot be read or written, which is not an error.
     """
 
-    def __init__(self, folder: Path, largest: int = LARGEST, tell: Callable[[str], object] = lambda text: None) -> None:
-        self.folder, self.largest, self.tell = folder, largest, tell
+    def __init__(self, folder: Path, largest: int = LARGEST, warn: Callable[[str], object] = lambda text: None) -> None:
+        self.folder, self.largest, self.warn = folder, largest, warn
 
     def get(self, name: str) -> bytes | None:
-        """The entry ``name``, which now counts as used; None if there is none, or it is corrupt."""
+        """Return the entry ``name``, which now counts as used; None if there is none, or it is corrupt."""
         path = self._path(name)
         try:
             checksum, _, content = path.read_bytes().partition(b"\n")
             if checksum != _checksum(name, content):
                 path.unlink(missing_ok=True)
-                self.tell(f"the corrupt entry {name} was dropped")
+                self.warn(f"The corrupt cache entry {name} was dropped.")
                 return None
             os.utime(path)
         except FileNotFoundError:
             return None
         except OSError as error:
-            self.tell(f"{path} cannot be read ({error.strerror})")
+            self.warn(f"The cache entry {path} cannot be read: {error.strerror}.")
             return None
         return content
 
     def put(self, name: str, content: bytes) -> None:
-        """Keep ``content`` as ``name``, whole or not at all; what is larger than all entries may be is not kept."""
+        """Save ``content`` as ``name``, whole or not at all; content larger than the whole limit is not saved."""
         if len(content) > self.largest:
             size, limit = len(content) >> 20, self.largest >> 20
-            self.tell(f"{name} is not kept: {size} MiB, and all may have {limit} (--export-ready-cache-mib)")
+            self.warn(f"The cache entry {name} of {size} MiB exceeds --export-ready-cache-mib={limit}.")
             return
         path = self._path(name)
         try:
@@ -61,15 +64,15 @@ class Store:
                 except OSError:
                     Path(file.name).unlink(missing_ok=True)
                     raise
-            self._tidy()
+            self._remove_excess()
         except OSError as error:
-            self.tell(f"{path} cannot be written ({error.strerror})")
+            self.warn(f"The cache entry {path} cannot be written: {error.strerror}.")
 
     def _path(self, name: str) -> Path:
         return self.folder / name[:2] / name
 
-    def _tidy(self) -> None:
-        """Remove what was not used for longest until the rest fits; one process at a time, the others go on."""
+    def _remove_excess(self) -> None:
+        """Remove the least recently used entries until the rest fits; one process at a time, the others go on."""
         try:
             with FileLock(self.folder / "tidy.lock", timeout=_WAIT):
                 entries = sorted(filter(None, map(_used, self.folder.glob("*/*"))))
@@ -84,7 +87,7 @@ class Store:
 
 
 def _used(path: Path) -> tuple[int, int, Path] | None:
-    """When it was used last, its size."""
+    """Return when an entry was last used, and its size."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The machine as far as a compiled program depends on it: equal for equal nodes, other for a degraded link."""
+"""Describe the machine as far as a compiled program depends on it."""
 
 from __future__ import annotations
 
@@ -17,44 +17,43 @@ _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}  # GT/s of a 
 
 @dataclass(frozen=True)
 class Gpu:
-    """memory: MiB. pcie_generation: what GPU and slot can do, which idling does not lower. pcie_width: lanes in use.
-    links: NVLinks that are up. 0 where it is unknown."""
+    """One GPU; numbers are 0 if unknown."""
 
     name: str
     capability: str
-    memory: int
-    pcie_generation: int = 0
-    pcie_width: int = 0
-    links: int = 0
+    memory: int  # MiB
+    pcie_generation: int = 0  # that GPU and slot support, which does not depend on the load
+    pcie_width: int = 0  # lanes in use
+    links: int = 0  # active NVLinks
 
 
 @dataclass(frozen=True)
 class Topology:
-    """cpu: its model. vectors: what torch uses of it, such as ``AVX512``. features: all that it can, which compilers
-    use. torch: its git version. driver: of NVIDIA, empty without one. No host name, serial number or bus address is in
-    it."""
+    """The machine and torch, without host names, serial numbers and bus addresses."""
 
     gpus: tuple[Gpu, ...]
-    cpu: str
-    vectors: str
-    features: str
-    torch: str
+    cpu: str  # model name
+    vectors: str  # instruction set that torch uses, such as ``AVX512``
+    features: str  # all instruction sets, which compilers use
+    torch: str  # git version
     cuda: str
-    driver: str
+    driver: str  # of NVIDIA; empty without one
 
     @property
     def key(self) -> str:
-        """32 hex digits, the same on every node that is built alike and works as well."""
+        """32 hex digits, the same on equal machines, and different for a degraded link."""
         return digest(astuple(self))
 
 
 def topology(
     system: Path = Path("/"), devices: Callable[[], Iterator[Any]] | None = None, nvml: Any = None
 ) -> Topology:
-    """This machine.
+    """Return the topology of this machine.
 
-    system: the root that ``proc`` and ``sys`` are under. devices: gives torch's properties of each GPU. nvml: the
-    module ``pynvml``, by default that of the package nvidia-ml-py if it is installed; without it links are unknown.
+    Args:
+        system: The root of ``proc`` and ``sys``.
+        devices: Yields torch's properties of each GPU.
+        nvml: The module ``pynvml``; by default that of the package nvidia-ml-py, without which links are unknown.
     """
     nvml = nvml or _nvml()
     seen = list((devices or _devices)())
@@ -98,7 +97,7 @@ def _links(nvml: Any, address: str) -> int:
         for link in range(nvml.NVML_NVLINK_MAX_LINKS):
             up += nvml.nvmlDeviceGetNvLinkState(handle, link) == nvml.NVML_FEATURE_ENABLED
     except nvml.NVMLError:
-        return up  # there are no more links, or none at all
+        return up  # no more links
     return up
 
 
@@ -110,7 +109,7 @@ def _nvml() -> Any:
 
 
 def _of_cpu(system: Path, *names: str) -> str:
-    """What the kernel says of the first core under the first of ``names`` that it has; empty if under none."""
+    """Return the kernel's text about the first core under one of ``names``; empty if there is none."""
     try:
         lines = (system / "proc/cpuinfo").read_text().splitlines()
     except OSError:

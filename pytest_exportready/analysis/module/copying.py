@@ -121,7 +121,7 @@ def refuse_ties_to_original(model: nn.Module) -> None:
 
 
 def _tied(value: object, tree: set[int]) -> bool:
-    """Return whether a deep copy of ``value`` still calls a module of ``tree``: it copies methods, but not functions."""
+    """Return whether a deep copy of ``value`` calls a module of ``tree``: it copies methods, not functions."""
     seen: set[int] = set()
     todo: list[tuple[object, bool]] = [(value, False)]
     while todo:

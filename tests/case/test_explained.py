@@ -42,4 +42,4 @@ def test_errors_stay_what_callers_catch() -> None:
         named_group("nobody")
     assert isinstance(caught.value, GroupNotNamed)
     assert caught.value.fix == "name_group('nobody', group)"
-    assert CannotCopy("net", "it is locked").fix == "prepare_for_export(model, inplace=True)"
+    assert CannotCopy("net", "it is locked").fix == "Call `prepare_for_export(model, inplace=True)`."

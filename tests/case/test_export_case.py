@@ -56,17 +56,17 @@ REFUSED = [
     (NET, "returned a Linear"),
     ((NET,), "a tuple of 1"),
     ((NET, (X,), {}, 4), "a tuple of 4"),
-    (("net", (X,)), "the model is a str"),
-    ((nn.Linear, (X,)), "return an instance, Linear(...)"),
+    (("net", (X,)), "The model is a str"),
+    ((nn.Linear, (X,)), "Return an instance, `Linear(...)`"),
     ((torch.relu, (X,)), "def forward(self, x): return relu(x)"),
-    ((SCRIPTED, (X,)), "return the Python module that was given to torch.jit.script"),
-    ((TRACED, (X,)), "as it was before torch.jit"),
-    ((torch.compile(torch.relu, backend="eager"), (X,)), "as it was before torch.compile"),
-    ((NET.forward, (X,)), "return the module itself instead of its forward"),
-    ((torch.export.export(NET, (X,)), (X,)), "return the module that it was exported from"),
+    ((SCRIPTED, (X,)), "Return the Python module that was passed to `torch.jit.script`"),
+    ((TRACED, (X,)), "function before `torch.jit`"),
+    ((torch.compile(torch.relu, backend="eager"), (X,)), "function before `torch.compile`"),
+    ((NET.forward, (X,)), "Return the module itself instead of its `forward`"),
+    ((torch.export.export(NET, (X,)), (X,)), "Return the module that it was exported from"),
     ((NET.state_dict(), (X,)), "model.load_state_dict(state)"),
-    ((X, (X,)), "return the module first"),
-    ((NET, X), "write (x,)"),
+    ((X, (X,)), "Return the module first"),
+    ((NET, X), "Write `(x,)`"),
     ((NET, {"x": X}), "a dict, not a tuple"),
     ((NET, (), [X]), "keyword inputs are a list of 1"),
     (ExportCase(NET, (X,), more_inputs=[(X,)]), "more_inputs[0]"),
@@ -74,22 +74,22 @@ REFUSED = [
     (ExportCase(NET, (X,), more_inputs=X), "more_inputs"),
     (ExportCase(NET, (X,), more_inputs=[(X, {})]), "more_inputs[0]"),
     (ExportCase(NET, (X,), kwargs={3: X}), "names"),
-    (ExportCase(NET, (X,), checkpoint="weights.pt"), "checkpoint is a str, not a dict"),
-    (ExportCase(NET, (X,), training_state=None), "training_state is None, not a dict"),
-    (PREPARED, "without inputs. Fix: return `prepared.module, (x,)`"),
-    ((PREPARED, (X,)), "take `.module` of what prepare_for_export returned"),
-    (ExportCase(PREPARED, (X,)), "take `.module` of what prepare_for_export returned"),
+    (ExportCase(NET, (X,), checkpoint="weights.pt"), "`checkpoint` is a str, not a dict"),
+    (ExportCase(NET, (X,), training_state=None), "`training_state` is None, not a dict"),
+    (PREPARED, "no inputs. Fix: Return `prepared.module, (x,)`."),
+    ((PREPARED, (X,)), "Return `prepare_for_export(model).module`"),
+    (ExportCase(PREPARED, (X,)), "Return `prepare_for_export(model).module`"),
     (ExportCase(NET, (X,), target_device="gpu"), "target_device='gpu'"),
     (ExportCase(NET, (X,), target_device=["cuda"]), "target_device=['cuda']"),
 ]
 
 
-@pytest.mark.parametrize(("returned", "said"), REFUSED, ids=[said for _, said in REFUSED])
-def test_what_is_no_case(returned: object, said: str) -> None:
-    """The message says what came, without the contents of tensors."""
+@pytest.mark.parametrize(("returned", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_is_not_a_case(returned: object, message: str) -> None:
+    """The message says what was returned, without the contents of tensors."""
     with pytest.raises(CaseError) as caught:
         as_case(returned)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "tensor(" not in str(caught.value)
 
 
@@ -97,8 +97,8 @@ def test_what_is_wrong_and_how_to_fix_it_are_two_fields() -> None:
     with pytest.raises(CaseError) as caught:
         as_case((NET, X))
     assert (caught.value.problem, caught.value.fix) == (
-        "the example inputs are one tensor, not a tuple of inputs",
-        "write (x,) instead of x",
+        "The example inputs are one tensor, not a tuple of inputs",
+        "Write `(x,)` instead of `x`.",
     )
     assert str(caught.value) == f"{caught.value.problem}. Fix: {caught.value.fix}"
 
@@ -164,24 +164,24 @@ WRONG = [
     ({"tolerance": {"atol": float("nan")}}, "finite number"),
     ({"tolerance": {"atol": True}}, "finite number"),
     ({"stages": ["exprot"]}, "did you mean 'export'?"),
-    ({"stages": []}, "names nothing"),
+    ({"stages": []}, "is empty"),
     ({"stages": 3}, "a list of names"),
     ({"scenarios": ["dpd"]}, "Accepted: as_is, plain"),
     ({"ignore": ["ER999"], "reason": "x"}, "unknown 'ER999'"),
     ({"ignore": ["ER302"]}, "need a reason"),
     ({"ignore": ["ER302"], "reason": "  "}, "need a reason"),
-    ({"reason": "x"}, "neither is given"),
+    ({"reason": "x"}, "without ignore or xfail_stage"),
     ({"reason": 3, "ignore": ["ER302"]}, "accepted is a str"),
     ({"xfail_stage": "export"}, "need a reason"),
-    ({"xfail_stage": ["export", "parity"], "reason": "x"}, "one stage"),
+    ({"xfail_stage": ["export", "parity"], "reason": "x"}, "one stage only"),
     ({"xfail_stage": "parity", "stages": ["export"], "reason": "x"}, "would never run"),
     ({"lower": ["onxx"]}, "lower: unknown 'onxx' (did you mean 'onnx'?)"),
-    ({"lower": []}, "names nothing"),
+    ({"lower": []}, "is empty"),
     ({"lower": True}, "a list of names"),
-    ({"stages": ["onnx"]}, 'would never run. Fix: add lower=["onnx"]'),
-    ({"stages": ["onnx"], "lower": ["decompose"]}, 'would never run. Fix: add lower=["onnx"]'),
-    ({"xfail_stage": "aotinductor", "reason": "x"}, 'would never run. Fix: add lower=["aotinductor"]'),
-    ({"xfail_stage": "budget", "reason": "x"}, "would never run. Fix: add a budget"),
+    ({"stages": ["onnx"]}, 'would never run. Fix: Add `lower=["onnx"]`.'),
+    ({"stages": ["onnx"], "lower": ["decompose"]}, 'would never run. Fix: Add `lower=["onnx"]`.'),
+    ({"xfail_stage": "aotinductor", "reason": "x"}, 'would never run. Fix: Add `lower=["aotinductor"]`.'),
+    ({"xfail_stage": "budget", "reason": "x"}, "would never run. Fix: Add a `budget`."),
     ({"budget": 3}, "a dict of seconds, mib and nodes"),
     ({"budget": {}}, "a dict of seconds, mib and nodes"),
     ({"budget": {"second": 3}}, "did you mean 'seconds'?"),
@@ -193,12 +193,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), WRONG, ids=[f"{n}-{said}" for n, (_, said) in enumerate(WRONG)])
-def test_wrong_arguments(arguments: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[f"{n}-{text}" for n, (_, text) in enumerate(WRONG)])
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
     """Unknown, malformed and contradictory ones: the argument is named, and what is accepted."""
     with pytest.raises(CaseError) as caught:
         options(**arguments)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_what_a_real_training_left() -> None:

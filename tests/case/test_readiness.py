@@ -47,7 +47,7 @@ def test_round_trip() -> None:
 
 
 def test_overview() -> None:
-    """A row for each check and stage, whether it passed, and an example of why not."""
+    """A row for each check and stage, whether it passed, and its first problem."""
     shown = str(readiness("passed", "failed", findings=(ERROR,)))
     assert "NOT READY" in shown.splitlines()[0]
     rows = {line.split()[0]: line for line in shown.splitlines()[1:]}

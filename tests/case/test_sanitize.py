@@ -102,7 +102,7 @@ def test_exception_text() -> None:
     """Type and first paragraph on one line; an unreadable or empty message does no harm."""
     assert exception_text(ValueError("first\nline\n\nsecond")) == "ValueError: first line"
     assert exception_text(ValueError()) == "ValueError"
-    assert exception_text(Unreadable()) == "Unreadable: (its message cannot be read: ValueError)"
+    assert exception_text(Unreadable()) == "Unreadable: (message cannot be read: ValueError)"
     assert "1.5" not in exception_text(ValueError(f"bad {torch.tensor([1.5])}"))
 
 

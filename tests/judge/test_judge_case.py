@@ -235,7 +235,7 @@ def test_export_ready_check_arguments() -> None:
     """torch.export's own names; what cannot be understood is said at once."""
     net = nn.Linear(3, 3).eval()
     assert export_ready_check(net, (X,), strict=True, stages=["export"]).stages[-1].mode == "strict"
-    with pytest.raises(CaseError, match=r"write \(x,\)"):
+    with pytest.raises(CaseError, match=r"Write `\(x,\)`"):
         export_ready_check(net, X)  # type: ignore[arg-type]
     with pytest.raises(CaseError, match="non-strict"):
         export_ready_check(net, (X,), strict="sometimes")

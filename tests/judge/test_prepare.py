@@ -20,7 +20,7 @@ from torch.optim.swa_utils import AveragedModel
 from pytest_exportready.checks import all_checks
 from pytest_exportready.checks._check import Subject
 from pytest_exportready.checks._remedies import apply_remedies
-from pytest_exportready.judge.prepare import AnswerChanged, CannotCopy, prepare_for_export
+from pytest_exportready.judge.prepare import CannotCopy, OutputChanged, prepare_for_export
 
 
 class Net(nn.Module):
@@ -61,10 +61,10 @@ def test_a_copy_is_prepared_and_the_original_stays_as_it_was() -> None:
     assert all(torch.equal(state[k], v) for k, v in model.state_dict().items())
     assert prepared.module.lin.weight.data_ptr() != model.lin.weight.data_ptr()
     assert prepared.actions == [
-        "took DataParallel off the root",
-        "left the gradients of 4 parameters behind: a copy carries none",
-        "eval() on 1 norm: bn",
-        "model.eval(): 3 modules left training mode",
+        "Removed DataParallel around the model.",
+        "Did not copy the gradients of 4 parameters.",
+        "Called `eval()` on 1 norm: bn.",
+        "Called `model.eval()`: 3 modules left training mode.",
     ]
 
 
@@ -98,14 +98,14 @@ def test_scaler_and_optimizer_are_cleared() -> None:
     scaler.scale(model(torch.randn(8, 3)).sum()).backward()
     scaler.unscale_(optimizer)
     actions = prepare_for_export(model, scaler=scaler, optimizer=optimizer).actions
-    assert "cleared the state of scaler for each optimizer, its scale kept" in actions
+    assert "Cleared the state of scaler for each optimizer; its scale is unchanged." in actions
     assert scaler.get_scale() == 4.0
     assert model.lin.weight.grad is None
 
 
 def test_prepare_works_on_a_subject() -> None:
     subject = Subject(nn.DataParallel(trained(Net())))
-    assert apply_remedies(subject)[0] == "took DataParallel off the root"
+    assert apply_remedies(subject)[0] == "Removed DataParallel around the model."
     assert type(subject.model) is Net
     assert apply_remedies(subject) == []
 
@@ -113,7 +113,7 @@ def test_prepare_works_on_a_subject() -> None:
 def test_names_the_attribute_that_cannot_be_copied() -> None:
     model = nn.Sequential(Net())
     model[0].lock = threading.Lock()
-    with pytest.raises(CannotCopy, match=r"0\.lock: cannot be copied: TypeError.*inplace=True"):
+    with pytest.raises(CannotCopy, match=r"0\.lock cannot be copied: TypeError.*inplace=True"):
         prepare_for_export(model)
     prepare_for_export(model, inplace=True)
 
@@ -121,7 +121,7 @@ def test_names_the_attribute_that_cannot_be_copied() -> None:
 def test_non_leaf_tensor_attribute_is_named() -> None:
     model = Net()
     model.seen = model.lin(torch.ones(1, 3))
-    with pytest.raises(CannotCopy, match="seen: cannot be copied: RuntimeError"):
+    with pytest.raises(CannotCopy, match="seen cannot be copied: RuntimeError"):
         prepare_for_export(model)
 
 
@@ -176,7 +176,7 @@ def _call(*args: Any, run: Any) -> Any:
 def test_patched_forward_that_holds_the_original_is_refused(patch: Callable[[nn.Module], Any]) -> None:
     model = nn.Sequential(Net())
     model[0].forward = patch(model[0])
-    with pytest.raises(CannotCopy, match=r"0\.forward: cannot be copied: it is a function"):
+    with pytest.raises(CannotCopy, match=r"0\.forward cannot be copied: it is a function"):
         prepare_for_export(model)
     assert "forward" in vars(prepare_for_export(model, inplace=True).module[0])
 
@@ -184,7 +184,7 @@ def test_patched_forward_that_holds_the_original_is_refused(patch: Callable[[nn.
 def test_hook_that_holds_the_original_is_refused() -> None:
     model = Net()
     model.lin.register_forward_hook(lambda module, args, out: model.drop(out))
-    with pytest.raises(CannotCopy, match="lin: cannot be copied: one of its hooks"):
+    with pytest.raises(CannotCopy, match="lin cannot be copied: one of its hooks"):
         prepare_for_export(model)
 
 
@@ -217,8 +217,8 @@ class Liar(nn.Module):
 def test_a_copy_that_differs_is_corrected_and_told() -> None:
     model = nn.Sequential(Liar()).eval()
     module, actions = prepare_for_export(model)
-    assert "deepcopy changed the training mode of 3 modules (0, 0.lin, 0.drop): set back" in actions
-    assert "deepcopy changed the values of 0.lin.weight, 0.lin.bias: copied again" in actions
+    assert "Restored the mode of 3 modules after deepcopy: 0, 0.lin, 0.drop." in actions
+    assert "Copied the values of 0.lin.weight, 0.lin.bias again after deepcopy." in actions
     assert torch.equal(module(torch.ones(1, 2)), model(torch.ones(1, 2)))
 
 
@@ -250,7 +250,7 @@ def test_torchvisions_feature_extractor_stays_in_eval() -> None:
     x = torch.randn(2, 3, 32, 32)
     assert not any(m.training for m in module.modules())
     assert torch.equal(module(x)["layer1"], extractor(x)["layer1"])
-    assert any("deepcopy changed the training mode" in action for action in actions)
+    assert any("Restored the mode" in action for action in actions)
 
 
 def test_program_module_and_traced_modules_are_prepared_too() -> None:
@@ -269,7 +269,7 @@ def test_an_averaged_model_comes_off_with_the_names_of_training() -> None:
         prepared = prepare_for_export(averaged, inplace=inplace, example_inputs=(torch.ones(2, 3),))
         assert type(prepared.module) is Net
         assert prepared.module.state_dict().keys() == net.state_dict().keys()
-        assert prepared.actions[0] == "took AveragedModel off the root"
+        assert prepared.actions[0] == "Removed AveragedModel around the model."
 
 
 def test_checkpoint_wrappers_come_off() -> None:
@@ -277,7 +277,7 @@ def test_checkpoint_wrappers_come_off() -> None:
     names, before = list(net.state_dict()), answer(net)
     net.lin = checkpoint_wrapper(net.lin)
     prepared = prepare_for_export(net, example_inputs=(torch.ones(2, 3),))
-    assert "took CheckpointWrapper off lin" in prepared.actions
+    assert "Removed CheckpointWrapper around lin." in prepared.actions
     assert list(prepared.module.state_dict()) == names
     assert type(prepared.module.lin) is nn.Linear
     assert torch.equal(answer(prepared.module), before)
@@ -286,7 +286,7 @@ def test_checkpoint_wrappers_come_off() -> None:
 def test_moved_last() -> None:
     prepared = prepare_for_export(Net(), device="meta", example_inputs=(torch.ones(2, 3),))
     assert {p.device.type for p in prepared.module.parameters()} == {"meta"}
-    assert prepared.actions[-1] == "moved to meta"
+    assert prepared.actions[-1] == "Moved the model to meta."
 
 
 def test_a_remedy_that_changes_the_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,6 +297,6 @@ def test_a_remedy_that_changes_the_answer_is_refused(monkeypatch: pytest.MonkeyP
 
     check = replace(all_checks()["no_training_mode"], remedy=spoil)
     monkeypatch.setitem(all_checks(), "no_training_mode", check)
-    with pytest.raises(AnswerChanged, match="answers otherwise"):
+    with pytest.raises(OutputChanged, match="differ from the model"):
         prepare_for_export(Net(), example_inputs=(torch.ones(2, 3),))
     prepare_for_export(Net())

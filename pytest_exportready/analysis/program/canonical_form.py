@@ -1,4 +1,4 @@
-"""One spelling for equal things: literals, sizes with symbols, devices, the bytes of tensors."""
+"""One canonical text for equal things: literals, sizes with symbols, devices, the bytes of tensors."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class _Walk:
         return f"{spec.target if constant is None else type(constant).__name__}"
 
     def _graph(self, module: GraphModule, inputs: list[str]) -> str:
-        """Digest of what ``module`` returns for ``inputs`` and does besides."""
+        """Return a digest of what ``module`` returns for ``inputs``, and of its side effects."""
         values: dict[Node, str] = {}
         memory, ordered, checked, written = Memory(), list[str](), list[str](), dict[str, str]()
 

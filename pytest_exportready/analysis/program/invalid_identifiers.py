@@ -1,4 +1,4 @@
-"""Names that the Python which torch writes of a program cannot spell: keywords, and names with quotes."""
+"""Names that cannot be written in the Python code of a program: keywords, and names with quotes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 
 
 def unspellable_names(program: ExportedProgram) -> list[str]:
-    """Those of modules and weights for which ``program.module()`` is no Python that could be run; empty if it is."""
+    """Return names of modules and weights that make ``program.module()`` a syntax error; empty if there are none."""
     names = {*program.state_dict, *program.constants}
     for node in program.graph.nodes:
         names |= {path for path, _ in (node.meta.get("nn_module_stack") or {}).values()}
@@ -20,7 +20,7 @@ def unspellable_names(program: ExportedProgram) -> list[str]:
         except SyntaxError:
             return odd
         except Exception:
-            return []  # for another reason, which the stages behind the export tell
+            return []  # for another reason, which later stages report
     return []
 
 

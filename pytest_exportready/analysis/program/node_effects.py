@@ -15,7 +15,7 @@ _STATISTICS = ("running_mean", "running_var")  # written in training, whatever t
 class Memory:
     """Which values share memory, and what was last written there.
 
-    Read after a write, a value is not the one that it was before: its ``version`` tells them apart.
+    A value that is read after a write differs from the value before it: its ``version`` distinguishes them.
     """
 
     def __init__(self) -> None:

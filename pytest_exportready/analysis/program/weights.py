@@ -19,7 +19,7 @@ def weights_fingerprint(holder: nn.Module | ExportedProgram | Mapping[str, Any])
 
     Equal for equal weights, whatever their strides and device; any other value, name or tie gives another. Reads each
     tensor once where it lies (XXH3; 10 GB/s on one core); a tensor without values counts by dtype and shape. Entries
-    that are no tensors (extra state) count by type alone.
+    that are not tensors (extra state) count by type alone.
     """
     state = holder if isinstance(holder, Mapping) else holder.state_dict
     entries = state if isinstance(state, Mapping) else state()

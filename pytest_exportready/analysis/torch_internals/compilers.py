@@ -25,9 +25,9 @@ _AOT_CONFIGS = {"aot_inductor.precompile_headers": False, "compile_threads": 1}
 
 
 def compile_settings() -> dict[str, Any]:
-    """Every setting that ``aot_compiled`` works by: inductor's and functorch's, passes of the user's among them.
+    """Return every setting of ``aot_compiled``: those of inductor and functorch, including custom passes.
 
-    They live in private modules. Raises AttributeError or ImportError where torch has them not.
+    They live in private modules. Raises AttributeError or ImportError if this torch does not have them.
     """
     from torch._functorch import config as functorch
     from torch._inductor import config as inductor

@@ -65,7 +65,7 @@ def is_fsdp1(module: nn.Module) -> bool:
 def is_persistent(module: nn.Module, buffer: str) -> bool:
     """Whether a buffer of this very module is in its state dict; True if unknown.
 
-    ``state_dict()`` would tell, but runs the hooks of users, and under FSDP a collective.
+    ``state_dict()`` shows it as well, but runs hooks, and under FSDP a collective.
     """
     return buffer not in getattr(module, "_non_persistent_buffers_set", ())
 

@@ -29,7 +29,7 @@ def tracing_mode(program: ExportedProgram) -> AbstractContextManager[Any]:
 
 
 def traced_frames(error: BaseException) -> list[tuple[str, int]]:
-    """Files and lines of the user's program that strict export was tracing when ``error`` was raised, innermost last;
+    """Return files and lines of the user's code that strict export was tracing when ``error`` was raised, innermost last;
     empty if unknown. The message quotes them for some exceptions only.
     """
     stack = getattr(error, "real_stack", None) or ()
@@ -91,12 +91,12 @@ class SizeGuards(logging.Handler):
         self._logger.setLevel(self._level)
 
     def emit(self, record: logging.LogRecord) -> None:
-        told = getattr(record, "metadata", None) or {}
-        for made in filter(None, [told.get("create_symbol")]):
+        metadata = getattr(record, "metadata", None) or {}
+        for made in filter(None, [metadata.get("create_symbol")]):
             self._subjects[str(made.get("symbol"))] = str(made.get("source"))
-        for fixed in filter(None, [told.get("symbolic_shape_specialization")]):
+        for fixed in filter(None, [metadata.get("symbolic_shape_specialization")]):
             self._note([str(source) for source in fixed.get("sources") or ()], f"== {fixed.get('value')}")
-        for guard in filter(None, [told.get("guard_added_fast") or told.get("guard_added")]):
+        for guard in filter(None, [metadata.get("guard_added_fast") or metadata.get("guard_added")]):
             condition = str(guard.get("expr"))
             self._note(
                 [of for symbol, of in self._subjects.items() if re.search(rf"\b{symbol}\b", condition)], condition
@@ -110,7 +110,7 @@ class SizeGuards(logging.Handler):
 def program_guards(program: ExportedProgram) -> list[str]:
     """Guards of a program as Python expressions, such as ``L['x'].size()[0] % 2 == 0``; empty if unknown.
 
-    ``range_constraints`` omits what is no range, divisibility for one.
+    ``range_constraints`` has ranges only; it omits divisibility, for example.
     """
     return list(getattr(program, "_guards_code", None) or [])
 

@@ -57,7 +57,7 @@ def fake_mode() -> tuple[AbstractContextManager[Any], Callable[[torch.Tensor], t
 def function_of_node(node: Any) -> type | None:
     """The ``torch.autograd.Function`` that made a node of the backward graph; None for an operator's node.
 
-    A node does not tell its Function in public.
+    No public attribute of a node has its Function.
     """
     function = getattr(type(node), "_forward_cls", None)
     return function if isinstance(function, type) else None

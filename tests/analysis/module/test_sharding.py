@@ -76,7 +76,7 @@ def test_the_remedy_gathers() -> None:
     model, ids = Model().eval(), torch.arange(6)
     prepared = prepare_for_export(sharded(model), example_inputs=(ids,))
     assert type(prepared.module) is Model
-    assert prepared.actions[0] == "gathered the sharded parameters into a whole copy"
+    assert prepared.actions[0] == "Gathered the sharded parameters in a copy."
     with pytest.raises(CannotCopy, match="inplace=False"):
         prepare_for_export(model, inplace=True)
 
@@ -91,7 +91,7 @@ def test_sharded_and_unsharded_are_named() -> None:
     model.mid.unshard()
     (finding,) = inspect(Subject(model))
     assert finding.severity == "error"
-    assert "unsharded for the moment" in finding.message
+    assert "`fully_shard` is applied to" in finding.message
     assert "emb.weight" in finding.message
 
 
@@ -100,7 +100,7 @@ def test_flat_parameters_are_named_and_refused() -> None:
     with pytest.warns(UserWarning, match="NO_SHARD"):
         model = FullyShardedDataParallel(nn.Linear(2, 2), device_id=torch.device("cpu"))
     (finding,) = inspect(Subject(model))
-    assert "root is FullyShardedDataParallel" in finding.message
+    assert "FullyShardedDataParallel shards and flattens" in finding.message
     with pytest.raises(CannotCopy, match="get_model_state_dict"):
         prepare_for_export(model)
 

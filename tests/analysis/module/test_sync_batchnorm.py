@@ -10,7 +10,7 @@ from pytest_exportready.judge.prepare import prepare_for_export
 
 @pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5), (3, 4, 5, 5), (2, 4, 3, 3, 3)])
 @pytest.mark.parametrize("settings", [{}, {"affine": False}, {"momentum": None}, {"eps": 0.1}])
-def test_same_state_same_answers(shape: tuple[int, ...], settings: dict[str, float]) -> None:
+def test_same_state_same_outputs(shape: tuple[int, ...], settings: dict[str, float]) -> None:
     sync = nn.SyncBatchNorm(4, **settings).eval()
     for buffer in sync.buffers():
         buffer.add_(1)
@@ -22,14 +22,14 @@ def test_same_state_same_answers(shape: tuple[int, ...], settings: dict[str, flo
     assert not local.training
 
 
-def test_remedy_keeps_answers_names_and_ties() -> None:
+def test_remedy_keeps_outputs_names_and_ties() -> None:
     net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     net(torch.randn(8, 3))
     net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
     net.append(net[1])
     expected = net.eval()(torch.ones(2, 3))
     prepared = prepare_for_export(net, example_inputs=(torch.ones(2, 3),))
-    assert "SyncBatchNorm to BatchNorm: 1" in prepared.actions
+    assert "Replaced SyncBatchNorm with BatchNorm: 1." in prepared.actions
     assert prepared.module[1] is prepared.module[2]
     assert prepared.module.state_dict().keys() == net.state_dict().keys()
     assert torch.equal(prepared.module(torch.ones(2, 3)), expected)

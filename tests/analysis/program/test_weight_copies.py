@@ -82,7 +82,7 @@ def test_a_large_copy_that_is_not_contiguous_is_sampled_by_rows() -> None:
 def test_a_copy_that_stands_in_is_an_error_at_its_place() -> None:
     (finding,) = found(Keeps(lambda w: w.detach().t().clone()))
     assert (finding.severity, finding.where) == ("error", "box[0]")
-    assert "read w.t() itself" in finding.fix
+    assert "Read `w.t()`" in finding.fix
 
 
 def test_a_copy_beside_the_weight_is_a_warning() -> None:

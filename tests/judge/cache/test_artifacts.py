@@ -115,7 +115,7 @@ def test_a_corrupt_package_is_dropped_with_a_warning_and_never_loaded(
     assert run(second) == []
     assert loaded == ["model.pt2"]
     assert second.cache is not None
-    assert second.cache.problems() == [f"the corrupt entry {path.name} was dropped"]
+    assert second.cache.problems() == [f"The corrupt cache entry {path.name} was dropped."]
     assert "compiled" not in facts_of(second)
 
 

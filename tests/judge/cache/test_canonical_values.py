@@ -1,4 +1,4 @@
-"""Equal values are spelled alike, others otherwise, whatever they hold: themselves too."""
+"""Equal values have equal canonical forms, and different values different ones, also inside themselves."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.execution.trial import NotCacheable
-from pytest_exportready.judge.cache.canonical_values import Spelling
+from pytest_exportready.judge.cache.canonical_values import CanonicalValues
 
 
 def spell(value: Any) -> str:
-    return repr(Spelling().value(value, "it"))
+    return repr(CanonicalValues().of(value, "it"))
 
 
 class Point:
@@ -72,7 +72,7 @@ def one_line(first: bool) -> Callable[[int], int]:
 def named(name: str) -> Callable[[], None]:
     def function() -> None: ...
 
-    function.told = name  # type: ignore[attr-defined]
+    function.label = name  # type: ignore[attr-defined]
     return function
 
 
@@ -112,7 +112,7 @@ def test_equal_values_are_alike_and_others_are_not(make: Callable[[Any], Any], o
 
 
 @pytest.mark.parametrize("value", [threading.Lock(), (x for x in "ab"), [{"a": threading.Lock()}]], ids="abc")
-def test_what_cannot_be_told_from_another_of_its_kind(value: object) -> None:
+def test_what_cannot_be_compared(value: object) -> None:
     with pytest.raises(NotCacheable, match=r"it.* is a (lock|generator)"):
         spell(value)
 
@@ -126,6 +126,6 @@ def test_what_is_nested_too_deep() -> None:
 
 
 def test_the_files_behind_classes_and_functions_are_known() -> None:
-    spelled = Spelling()
-    spelled.value([Point(1), nn.Linear(1, 1), one_line(True), weakref], "it")
-    assert {__name__, "torch.nn.modules.linear", "weakref"} <= spelled.modules
+    values = CanonicalValues()
+    values.of([Point(1), nn.Linear(1, 1), one_line(True), weakref], "it")
+    assert {__name__, "torch.nn.modules.linear", "weakref"} <= values.modules

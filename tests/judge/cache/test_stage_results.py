@@ -166,7 +166,7 @@ class ReadsOutside(Net):
 OUTSIDE = {"factor": 1.0}
 
 
-def test_a_module_that_answers_otherwise_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_with_other_outputs_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged(case(model=ReadsOutside().eval()), tmp_path).ready
     assert cached(judged(case(model=ReadsOutside().eval()), tmp_path))
     monkeypatch.setitem(OUTSIDE, "factor", 1.5)
@@ -226,12 +226,12 @@ def test_read_only_finds_and_does_not_keep(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_cannot_be_compared_is_not_cached_and_the_reason_told(tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_not_cached_and_the_reason_reported(tmp_path: Path) -> None:
     model = Net().eval()
     model.lock = __import__("threading").Lock()
     for _ in range(2):
         readiness = judged(case(model=model), tmp_path)
         assert not cached(readiness)
-    (told,) = [finding for finding in readiness.findings if finding.code == "ER105"]
-    assert told.message == "no verdict on this case is cached: .lock is a lock"
-    assert told.severity == "note"
+    (note,) = [finding for finding in readiness.findings if finding.code == "ER105"]
+    assert note.message == "The results of this case are not cached: .lock is a lock, which cannot be pickled."
+    assert note.severity == "note"

@@ -34,15 +34,15 @@ def test_what_was_put_is_found_again_by_another(tmp_path: Path) -> None:
     ],
     ids=["empty", "cut short", "changed", "another form", "zeros", "longer"],
 )
-def test_a_corrupt_entry_is_dropped_and_told(spoil: Callable[[bytes], bytes], tmp_path: Path) -> None:
-    told: list[str] = []
-    store = Store(tmp_path, tell=told.append)
+def test_a_corrupt_entry_is_dropped_and_reported(spoil: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    warnings: list[str] = []
+    store = Store(tmp_path, warn=warnings.append)
     store.put(NAMES[0], b"ready")
     (path,) = tmp_path.glob("*/*")
     path.write_bytes(spoil(path.read_bytes()))
     assert store.get(NAMES[0]) is None
     assert not path.exists()
-    assert told == [f"the corrupt entry {NAMES[0]} was dropped"]
+    assert warnings == [f"The corrupt cache entry {NAMES[0]} was dropped."]
 
 
 def test_an_entry_under_another_name_is_not_believed(tmp_path: Path) -> None:
@@ -67,21 +67,21 @@ def test_those_unused_for_longest_go_first(tmp_path: Path) -> None:
 
 
 def test_what_is_larger_than_all_may_be_is_not_kept_and_costs_no_other(tmp_path: Path) -> None:
-    told: list[str] = []
-    store = Store(tmp_path, largest=1 << 20, tell=told.append)
+    warnings: list[str] = []
+    store = Store(tmp_path, largest=1 << 20, warn=warnings.append)
     store.put(NAMES[0], b"small")
     store.put(NAMES[1], b"." * (3 << 20))
     assert (store.get(NAMES[0]), store.get(NAMES[1])) == (b"small", None)
-    assert told == [f"{NAMES[1]} is not kept: 3 MiB, and all may have 1 (--export-ready-cache-mib)"]
+    assert warnings == [f"The cache entry {NAMES[1]} of 3 MiB exceeds --export-ready-cache-mib=1."]
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    told: list[str] = []
-    store = Store(tmp_path / "file", tell=told.append)
+    warnings: list[str] = []
+    store = Store(tmp_path / "file", warn=warnings.append)
     store.put(NAMES[0], b"")
     assert store.get(NAMES[0]) is None
-    assert [text.partition(" cannot be ")[2][:7] for text in told] == ["written", "read (N"]
+    assert [text.partition(" cannot be ")[2][:7] for text in warnings] == ["written", "read: N"]
 
 
 def test_many_at_once_leave_whole_entries(tmp_path: Path) -> None:
@@ -103,13 +103,13 @@ def test_two_processes_at_once_never_see_half_an_entry(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from pytest_exportready.judge.cache.store import Store\n"
         "folder, letter = Path(sys.argv[1]), sys.argv[2].encode()\n"
-        "told = []\n"
-        "store = Store(folder, tell=told.append)\n"
+        "warnings = []\n"
+        "store = Store(folder, warn=warnings.append)\n"
         "for _ in range(40):\n"
         f"    store.put({NAMES[0]!r}, letter * 1_000_000)\n"
         f"    held = store.get({NAMES[0]!r})\n"
         "    assert held in (b'a' * 1_000_000, b'b' * 1_000_000), 'half an entry'\n"
-        "assert not told, told\n"
+        "assert not warnings, warnings\n"
     )
     both = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path), letter]) for letter in "ab"]
     assert [process.wait(120) for process in both] == [0, 0]

@@ -1,4 +1,4 @@
-"""Nodes built alike have one key, a degraded link another; a machine that tells nothing has a key all the same."""
+"""Equal machines have one key, and one with a degraded link another; a machine without information has a key, too."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_degraded_link_has_another_key(worse: dict[str, Any], tmp_path: Path) 
 
 
 def test_another_instruction_set_has_another_key(tmp_path: Path) -> None:
-    """Under one model name, as of a virtual machine that hides some; in which order it tells them does not count."""
+    """Under one model name, as of a virtual machine that hides some; their order does not count."""
     assert node(tmp_path / "one").key != node(tmp_path / "other", more="avx512_vnni").key
     assert node(tmp_path / "this", more="a b").key == node(tmp_path / "that", more="b a").key
 
@@ -81,7 +81,7 @@ def test_what_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("devices", [list, lambda: [SimpleNamespace(name="G", major=8, minor=0, total_memory=1)]])
-def test_a_machine_that_tells_nothing(devices: Callable[[], list[Any]], tmp_path: Path) -> None:
+def test_a_machine_without_information(devices: Callable[[], list[Any]], tmp_path: Path) -> None:
     seen = topology(tmp_path, lambda: iter(devices()))
     assert len(seen.key) == 32
     assert seen.driver == seen.cpu == ""

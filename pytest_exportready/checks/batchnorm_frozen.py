@@ -147,8 +147,8 @@ def _judge_copied(model: nn.Module) -> Iterator[Finding]:
         if copied:
             yield RULE.error(
                 copied[0],
-                f"Running statistics of {counted(len(copied), 'norm')} are not those of the averaged weights: "
-                f"{few(copied)}. `num_batches_tracked` equals `n_averaged` ({averaged}): they are a copy.",
+                f"{counted(len(copied), 'norm')} with statistics of the model before averaging: {few(copied)}. "
+                f"They do not fit the averaged weights (`num_batches_tracked` equals `n_averaged`, {averaged}).",
                 f"Use `AveragedModel(..., use_buffers=True)`, or call {_RECOMPUTE}",
             )
 

@@ -55,7 +55,8 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     if missing:
         yield RULE.error(
             missing[0],
-            f"The checkpoint has no value for {counted(len(missing), 'parameter')}: {few(missing)}.",
+            f"No value in the checkpoint for {counted(len(missing), 'parameter')}, which keep their initial values: "
+            f"{few(missing)}.",
             _LOAD,
         )
     state = {**parameters, **dict(model.named_buffers(remove_duplicate=False))}

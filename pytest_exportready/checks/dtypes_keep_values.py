@@ -40,7 +40,7 @@ from torch import nn
 
 from pytest_exportready.analysis.module.tensor_values import readable
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.case.wording import counted, few
+from pytest_exportready.case.wording import few
 from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER211", "dtypes_keep_values")
@@ -56,7 +56,8 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         limit = EXACT_UP_TO[halves[lost[0]].dtype]
         yield RULE.error(
             lost[0],
-            f"Whole numbers above {limit} equal their neighbors in {counted(len(lost), 'buffer')}: {few(lost)}.",
+            f"{few(lost)}: {str(halves[lost[0]].dtype).removeprefix('torch.')} cannot hold all integers above {limit}, "
+            "so that different values became equal.",
             f'Keep integers: `self.register_buffer("{lost[0].rpartition(".")[2]}", torch.arange(n))`.',
         )
 

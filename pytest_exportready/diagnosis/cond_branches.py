@@ -35,9 +35,9 @@ DIAGNOSIS = Diagnosis.by_signs(
     RULE,
     Signs(
         r"true_fn and false_fn|Expect(?:ed)? (?:both )?branches|UncapturedHigherOrderOpError|combine_fn|while_loop's",
-        "The functions given to `torch.cond` (or `map`, `scan`, `while_loop`) cannot be exported.",
-        "Return new tensors of the same shape and dtype from both branches (`x.clone()`, not `x`), pass tensors as"
-        " operands, and write nothing outside.",
+        "The functions that this line passes to `torch.cond`, `map`, `scan` or `while_loop` do not fit together.",
+        "Return new tensors of equal shape and dtype from each function: `x.clone()`, not `x`. Pass every tensor that"
+        " it uses as an operand, and do not modify tensors or variables of the code around it.",
         files=("_higher_order_ops/cond.py",),
     ),
 )

@@ -70,7 +70,7 @@ def explain(failure: Failure) -> Finding | None:
         RULE,
         "This dimension is declared dynamic, but `forward` makes it a constant or ties it to another size."
         + other_places(guards, *place),
-        "Take sizes from the input (`x.shape[0]`, `flatten(1)`, `-1`) instead of writing numbers.",
+        "Replace the number with `x.shape[0]`, `flatten(1)` or `-1`; if two sizes must be equal, use one `Dim`.",
         where=where,
         place=place,
     )

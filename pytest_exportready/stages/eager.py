@@ -39,7 +39,7 @@ def run(trial: Trial) -> Iterator[Observation]:
         yield RUNS.error(
             "",
             "The eager module raises an exception on the example inputs.",
-            "Make `model.eval()(*args, **kwargs)` run.",
+            "Correct the example inputs or the module, until `model.eval()(*args, **kwargs)` runs.",
             file=file,
             line=line,
             torch_says=exception_text(error),
@@ -66,7 +66,7 @@ def run(trial: Trial) -> Iterator[Observation]:
         if not recorded.agree:
             yield GOLDEN.error(
                 _suspects(trial),
-                f"The output differs from the one recorded after training: {recorded.problem}.",
+                f"The eager output differs from the one recorded after training: {recorded.problem}.",
                 "Compare `model.state_dict()` with the checkpoint key by key; look for broken weight ties, missing "
                 "keys and autocast wrappers on `forward`.",
             )

@@ -17,7 +17,7 @@ from pytest_exportready.analysis.execution.trial import Exported, Observation, T
 from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules
 from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.analysis.program.constant_weights import FrozenWeight, foreign_weights, frozen_weights
-from pytest_exportready.analysis.program.invalid_identifiers import unspellable_names
+from pytest_exportready.analysis.program.invalid_identifiers import invalid_identifiers
 from pytest_exportready.analysis.program.unused_state import unread_state
 from pytest_exportready.analysis.source.user_frames import stack_place
 from pytest_exportready.analysis.torch_internals.tensors import is_fake
@@ -168,10 +168,12 @@ def _unregistered(weights: list[FrozenWeight], program: ExportedProgram) -> Iter
 
 
 def _names_and_state(program: ExportedProgram, weights: list[FrozenWeight]) -> Iterator[Finding]:
-    invalid = unspellable_names(program)
+    invalid = invalid_identifiers(program)
     if invalid:
-        message = "The program cannot run: this name cannot be written in the Python code that torch generates."
-        yield IDENTIFIERS.error(few(invalid), message, "Rename it.")
+        message = "The program cannot run: this part of a module or parameter name is not a Python identifier."
+        yield IDENTIFIERS.error(
+            few(invalid), message, "Rename the module or parameter: it is a keyword, or has quotes in it."
+        )
     unused = [name for name in unread_state(program) if name not in {weight.registered for weight in weights}]
     if unused:
         message = "The program keeps this in its state dict and never reads it."

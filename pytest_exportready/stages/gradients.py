@@ -171,9 +171,11 @@ def _differences(expected: Gradients, actual: Gradients) -> Iterator[Finding]:
         return
     parts = [f"{len(lost)} missing"] if lost else []
     if different:
-        parts.insert(0, f"{len(different)} by up to {max(compared[name].largest for name in different):.2g} x rms")
+        parts.insert(
+            0, f"{len(different)} by up to {max(compared[name].largest for name in different):.2g} x their rms"
+        )
     functions = [name for name, _, _ in expected.functions]
-    why = f" The export dropped the backward of {few(functions)}." if functions else ""
+    why = f" The export dropped the backward of the autograd.Function {few(functions)}." if functions else ""
     file, line = next(((file, line) for _, file, line in expected.functions), ("", 0))
     yield AGREE.error(
         few([*lost, *different]),

@@ -69,7 +69,7 @@ def run(trial: Trial) -> Iterator[Observation]:
         if not result.agree:
             yield AGREES.error(
                 result.where,
-                f"Differs from the eager module on {name} inputs{trial.in_mode}: {result.problem}.",
+                f"The program differs from the eager module on {name} inputs{trial.in_mode}: {result.problem}.",
                 "Begin `forward` with `x = x.contiguous()`, and do not call `stride()` or `is_contiguous()` in it.",
             )
     yield {facts.LAYOUTS: compared}

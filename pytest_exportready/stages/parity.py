@@ -133,7 +133,7 @@ def _differs(trial: Trial, what: str, calls: list[Call], call: Call, result: Com
     why, (file, line), fix = _cause(trial, calls, call)
     return AGREES.error(
         result.where,
-        f"Differs from the eager module on {what}{trial.in_mode}: {result.problem}.{why}",
+        f"The program differs from the eager module on {what}{trial.in_mode}: {result.problem}.{why}",
         fix,
         file=file,
         line=line,

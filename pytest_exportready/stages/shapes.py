@@ -110,10 +110,10 @@ class _Outcome:
         output = self.comparison.where or "the output"
         return AGREES.error(
             self.resize.dim.where,
-            f"At size {self.resize.size}, {output} differs from the eager module{trial.in_mode}: "
+            f"At size {self.resize.size}, {output} of the program differs from the eager module{trial.in_mode}: "
             f"{self.comparison.problem}.",
-            "Look for a Python number that is computed from the size, such as `x.shape[0] * 0.1`, `int()` or a list "
-            "index, and make it a tensor.",
+            "Look for a Python number that is computed from the size, such as `int(x.shape[0] * 0.1)` or a list index, "
+            "and compute it with torch operators.",
         )
 
 
@@ -140,7 +140,9 @@ def run(trial: Trial) -> Iterator[Observation]:
         smallest = {at: min(size, *(r.sizes.get(at, size) for r, _ in compared)) for at, size in example.items()}
         source = dynamic_shapes_source(module, trial.call, program, symbols, smallest)
         yield {DYNAMIC_SHAPES: source}
-        yield INFERRED.note("", "The eager module accepts other sizes of its inputs.", f"Write `{source}`.")
+        yield INFERRED.note(
+            "", "The program is for the example's sizes only, and the eager module accepts others.", f"Pass `{source}`."
+        )
     sizes = [f"{resize.dim.where}={resize.size}" for resize, _ in compared]
     yield {**summary([comparison for _, comparison in compared]), SIZES: sizes[:24]}
 

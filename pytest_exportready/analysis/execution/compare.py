@@ -125,12 +125,14 @@ def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) 
         rtol, atol = tolerance.rtol or 0.0, tolerance.atol or 0.0
         agree, limit = bool((error <= atol + rtol * a).all()), f"rtol={rtol:g}, atol={atol:g}"
     elif tolerance.relative is not None:
-        agree, limit = relative <= tolerance.relative, f"{tolerance.relative:g} x rms"
+        agree, limit = relative <= tolerance.relative, f"{tolerance.relative:g} x"
     else:
         kind = expected.dtype
         most, least = _LARGEST.get(kind, math.inf), _DECIBEL.get(kind, _SMALL_FLOAT_DECIBEL)
-        agree, limit = relative <= most and decibel >= least, f"{most:g} x rms ({least:g} dB)"
-    problem = "" if agree else f"error {relative:.2g} x rms ({decibel:.0f} dB), limit {limit}"
+        agree, limit = relative <= most and decibel >= least, f"{most:g} x ({least:g} dB)"
+    problem = (
+        "" if agree else f"largest error {relative:.2g} x output rms (signal to error {decibel:.0f} dB), limit {limit}"
+    )
     return Comparison(agree, False, "", problem, relative, decibel, cosine)
 
 

@@ -8,7 +8,7 @@ import re
 from torch.export import ExportedProgram
 
 
-def unspellable_names(program: ExportedProgram) -> list[str]:
+def invalid_identifiers(program: ExportedProgram) -> list[str]:
     """Return names of modules and weights that make ``program.module()`` a syntax error; empty if there are none."""
     names = {*program.state_dict, *program.constants}
     for node in program.graph.nodes:

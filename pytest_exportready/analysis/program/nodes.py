@@ -94,7 +94,7 @@ def owners(nodes: Iterable[torch.fx.Node]) -> str:
 
 
 def source(node: torch.fx.Node) -> tuple[str, int]:
-    """Return file and line of the innermost user frame, for a nested graph of its first call; ``("", 0)`` if unknown."""
+    """Return file and line of the innermost user frame (of a nested graph's first call); ``("", 0)`` if unknown."""
     own = stack_place(node.meta.get("stack_trace"))
     inner = (source(call) for graph in nested(node) for call in graph.graph.nodes if call.op == "call_function")
     return own if own[0] else next((line for line in inner if line[0]), own)

@@ -29,8 +29,9 @@ def tracing_mode(program: ExportedProgram) -> AbstractContextManager[Any]:
 
 
 def traced_frames(error: BaseException) -> list[tuple[str, int]]:
-    """Return files and lines of the user's code that strict export was tracing when ``error`` was raised, innermost last;
-    empty if unknown. The message quotes them for some exceptions only.
+    """Return files and lines of the user's code that strict export traced when ``error`` was raised, innermost last.
+
+    Empty if unknown: the message quotes them for some exceptions only.
     """
     stack = getattr(error, "real_stack", None) or ()
     return [(frame.filename, frame.lineno or 0) for frame in stack if hasattr(frame, "filename")]

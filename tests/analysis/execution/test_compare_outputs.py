@@ -145,7 +145,7 @@ def test_the_first_bad_output_is_named() -> None:
     result = compare({"a": [X, X]}, {"a": [X, X * 1.01]}, STRICT)
     assert result.where == "output['a'][1]"
     assert result.problem.startswith("error ")
-    assert result.problem.endswith("limit 1e-05 x rms (100 dB)")
+    assert result.problem.endswith("limit 1e-05 x (100 dB)")
 
 
 def test_objects_that_torch_does_not_know() -> None:

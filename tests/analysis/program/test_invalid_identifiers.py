@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready import export_ready_check
-from pytest_exportready.analysis.program.invalid_identifiers import unspellable_names
+from pytest_exportready.analysis.program.invalid_identifiers import invalid_identifiers
 
 X = torch.ones(2, 4)
 
@@ -36,6 +36,6 @@ def test_not_told_where_it_can(name: str) -> None:
     try:
         program.module()(X)
     except SyntaxError:
-        assert unspellable_names(program) == [name]
+        assert invalid_identifiers(program) == [name]
     else:
-        assert unspellable_names(program) == []
+        assert invalid_identifiers(program) == []

@@ -147,7 +147,7 @@ def test_rules_that_cannot_be_written_leave_the_report(project: Project) -> None
     (project.path / "exportready" / "rules.html").mkdir(parents=True)
     result = project.run()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["Ready: *", "cannot write the page of rules beside *report.html: *. Fix: *"])
+    result.stdout.fnmatch_lines(["Ready: *", "Cannot write the page of rules beside *report.html: *. Fix: *"])
     assert (project.path / "exportready" / "report.html").exists()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Literal
+from typing import Literal, get_args
 
 from pytest_exportready.report.cause import FailureCause
 from pytest_exportready.report.nightly.attribution import Attribution
@@ -25,19 +25,7 @@ _WORDS: dict[CellState, str] = {
     "still": "still failing",
 }
 
-WORST_FIRST: tuple[CellState, ...] = (
-    "new",
-    "changed",
-    "lost",
-    "unjudged",
-    "still",
-    "flaky",
-    "slower",
-    "expected",
-    "fixed",
-    "watch",
-    "same",
-)
+WORST_FIRST: tuple[CellState, ...] = get_args(CellState)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The properties that changed between two nights: of torch, of the user's repository, or of the environment."""
+"""The properties that changed between two nights: torch, your commit, or the environment."""
 
 from __future__ import annotations
 

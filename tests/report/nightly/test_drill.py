@@ -30,12 +30,12 @@ def compared(history: History) -> Comparison:
 def mistakes(history: History, comparison: Comparison) -> list[str]:
     """Return every cell with a wrong state."""
     found = []
-    found = {(change.cell.nodeid, change.cell.leg): change for change in comparison.changes}
-    unlabelled = dict(found)
+    changes = {(change.cell.nodeid, change.cell.leg): change for change in comparison.changes}
+    unlabelled = dict(changes)
     for (nodeid, leg), truth in history.truth.items():
-        change = found.get((nodeid, leg)) or next(
-            (one for (name, of), one in found.items() if name == nodeid and ("CPU" in of) == (leg == "cpu")),
-            found.get((nodeid, unlabelled.get(nodeid, ""))),
+        change = changes.get((nodeid, leg)) or next(
+            (one for (name, of), one in changes.items() if name == nodeid and ("CPU" in of) == (leg == "cpu")),
+            changes.get((nodeid, unlabelled.get(nodeid, ""))),
         )
         state = change.state if change else "(no cell)"
         if state != truth:

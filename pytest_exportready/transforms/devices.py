@@ -1,8 +1,8 @@
-"""Free a program of the device on which it was exported.
+"""Remove the device of the export from a program.
 
-``torch.export`` writes ``device=x.device`` into the graph as a literal, asserts it at every ``.to()`` and keeps tensors
-made in ``forward`` where ``module.to()`` does not move them. Here what is made follows an input, so that one ``.pt2``
-loads everywhere and runs where ``program.module().to(device)`` puts it.
+``torch.export`` writes ``device=x.device`` into the graph as a literal, asserts it at every ``.to()``, and keeps
+tensors created in ``forward`` where ``module.to()`` does not move them. Here created tensors follow an input, so that
+one ``.pt2`` loads on every machine and runs where ``program.module().to(device)`` moves it.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from pytest_exportready.analysis.program.nodes import graphs, operator_name, own
 from pytest_exportready.analysis.program.program_copy import twin
 from pytest_exportready.analysis.torch_internals.programs import tracing_mode
 from pytest_exportready.case.explained import ExplainedError
+from pytest_exportready.case.wording import few
 
 aten = torch.ops.aten
 _NEW = {aten.zeros.default: aten.new_zeros.default, aten.ones.default: aten.new_ones.default,
         aten.full.default: aten.new_full.default, aten.empty.memory_format: aten.new_empty.default}  # fmt: skip
-_CPU = torch.device("cpu")  # there is one everywhere
+_CPU = torch.device("cpu")  # available on every machine
 
 
 class DeviceBaked(ExplainedError, ValueError):
-    """A node holds a device that no input can give; the problem names node, line and constant."""
+    """A node has a device that no input can provide; the problem names node, line and device."""
 
     def __init__(self, node: torch.fx.Node, constant: object, fix: str) -> None:
         self.node = node
-        self.what = f"{node.name} ({operator_name(node)}) holds {constant!r}"
+        self.what = f"`{node.name}` ({operator_name(node)}) has the fixed device {constant}"
         file, line = source(node)
         places = [f"{file}:{line}" if file else "", owner(node)]
         super().__init__(f"{', '.join(p for p in places if p) or 'the program'}: {self.what}", fix)
 
 
 def purify_devices(program: ExportedProgram) -> ExportedProgram:
-    """``program`` without literal devices: the copy gives the same on its device, and runs on any other.
+    """Return a copy of ``program`` that computes the same and runs on any device.
 
-    Shapes, names and dynamic dimensions stay; the memory of the weights is shared, ``program`` is left as it was.
-    What ``zeros``, ``ones``, ``full`` and ``empty`` make is made on the device of the first tensor input (of the first
-    weight where there is none); other tensors, such as those of ``arange``, are made on the CPU and moved there.
-    ``.cpu()`` and ``.to(x.device)`` are the same literal to ``torch.export``: an output that was moved to the CPU stays
-    on the device of the inputs. ``run_decompositions`` writes a device into the graph again: decompose first.
+    The copy has the same shapes, names and dynamic dimensions, and shares the weights. ``zeros``, ``ones``, ``full``
+    and ``empty`` create on the device of the first tensor input, or else of the first weight; other tensors, such as
+    those of ``arange``, are created on the CPU and moved. ``torch.export`` records ``.cpu()`` like ``.to(x.device)``,
+    so an output that was moved to the CPU stays on the device of the inputs. ``run_decompositions`` writes a device
+    into the graph again: decompose first.
 
-    Raises DeviceBaked for what cannot follow an input: an enabled ``torch.autocast`` of a fixed device type, an
-    operator of the user's with a device argument, a program whose own tensors are on several devices.
+    Raises:
+        DeviceBaked: A node cannot follow an input: an enabled ``torch.autocast`` of a fixed device type, a custom
+            operator with a device argument, or tensors of the program on several devices.
     """
     freed = twin(program)
     freeing = _Freeing(freed)
@@ -60,50 +62,50 @@ def purify_devices(program: ExportedProgram) -> ExportedProgram:
 
 
 def literal_devices(program: ExportedProgram) -> list[tuple[torch.fx.Node, torch.device]]:
-    """Every device that a node of ``program`` holds, those of nested graphs included."""
+    """Return every device argument of a node, nested graphs included."""
     called = (node for module in graphs(program) for node in module.graph.nodes if node.op == "call_function")
     return [(node, device) for node in called for device in _devices(node)]
 
 
 def _home(program: ExportedProgram) -> torch.device:
-    """The device of everything that goes into the program."""
+    """Return the device of all inputs and weights. Raise DeviceBaked if they are on several."""
     found: dict[torch.device, torch.fx.Node] = {}
     for node in program.graph.nodes:
         if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor) and node.meta["val"].dim():
             found.setdefault(node.meta["val"].device, node)
     if len(found) > 1:
-        raise DeviceBaked(list(found.values())[1], tuple(str(d) for d in found), "keep model and inputs on one device")
+        raise DeviceBaked(list(found.values())[1], few(map(str, found)), "Move model and inputs to one device.")
     return next(iter(found), _CPU)
 
 
 class _Freeing:
-    """One program whose nodes lose their devices."""
+    """Remove the devices of one program's nodes."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program, self._home, self._mode = program, _home(program), tracing_mode(program)
 
     def free(self, node: torch.fx.Node) -> None:
         if operator_name(node) == "wrap_with_autocast" and node.args[2]:
-            fix = "leave autocast out of forward and enter it around the call, or decompose"
+            fix = "Move autocast out of `forward`, around the call, or decompose the program."
             raise DeviceBaked(node, node.args[0], fix)
         literal = next((d for d in _devices(node) if _same(d, self._home)), None)
         if literal is None:
             return
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten":
-            raise DeviceBaked(node, str(literal), "let the operator take the device from its inputs")
-        follows = bool(node.args) and isinstance(node.args[0], torch.fx.Node)  # the device of its first operand
+            raise DeviceBaked(node, str(literal), "Let the operator use the device of its inputs.")
+        follows = bool(node.args) and isinstance(node.args[0], torch.fx.Node)  # its device is that of its first operand
         if follows and node.target == aten.to.device:
             args = (node.args[0], node.meta["val"].dtype, *node.args[3:])
             self._replace(node, aten.to.dtype, args, _without(node, "dtype"))
         elif follows and node.kwargs.get("device") == literal:
             node.kwargs = _without(node)
         elif follows:
-            raise DeviceBaked(node, str(literal), "move with x.to(y.device), y an input")
+            raise DeviceBaked(node, str(literal), "Move with `x.to(y.device)`, where `y` is an input.")
         else:
             self._make(node, self._reference(node))
 
     def _make(self, node: torch.fx.Node, reference: torch.fx.Node) -> None:
-        """Let what ``node`` makes be on the device of ``reference``."""
+        """Create the tensor of ``node`` on the device of ``reference``."""
         dtype = {"dtype": node.meta["val"].dtype}
         if node.target in _NEW and node.kwargs.get("memory_format") is None:
             self._replace(node, _NEW[node.target], (reference, *node.args), dtype)
@@ -122,14 +124,14 @@ class _Freeing:
                 self._program.graph_signature.replace_all_uses(node.name, there.name)
 
     def _reference(self, node: torch.fx.Node) -> torch.fx.Node:
-        """A tensor that goes into the graph of ``node``: an input of the user's before a weight."""
+        """Return a tensor that enters the graph of ``node``: a user input rather than a weight."""
         outermost = node.graph is self._program.graph
         given = set(self._program.graph_signature.user_inputs) if outermost else set()
         placeholders: list[torch.fx.Node] = node.graph.find_nodes(op="placeholder")
         entering = [n for n in placeholders if isinstance(n.meta.get("val"), torch.Tensor)]
         if not entering:
             constant = str(node.kwargs.get("device"))
-            raise DeviceBaked(node, constant, "give the branch or the model a tensor to take it from")
+            raise DeviceBaked(node, constant, "Give the branch or the model a tensor input.")
         return min(entering, key=lambda n: (n.name not in given, not n.meta["val"].dim()))
 
     def _replace(self, node: torch.fx.Node, target: Any, args: Any, kwargs: dict[str, Any]) -> None:
@@ -141,7 +143,7 @@ class _Freeing:
         new.name = name  # outputs are known by it
 
     def _call(self, node: torch.fx.Node, target: Any, args: Any, kwargs: dict[str, Any]) -> torch.fx.Node:
-        """A new node from the same line as ``node``."""
+        """Return a new node from the same line as ``node``."""
         new: torch.fx.Node = node.graph.call_function(target, args, kwargs)
         new.meta = dict(node.meta)
         fake_args, fake_kwargs = map_arg((args, kwargs), lambda given: given.meta["val"])
@@ -163,7 +165,7 @@ def _devices(node: torch.fx.Node) -> list[torch.device]:
 
 
 def _movable(spec: InputSpec) -> InputSpec:
-    """A constant becomes a buffer outside the state dict, which ``module.to()`` moves."""
+    """Return a non-persistent buffer, which ``module.to()`` moves, instead of a constant."""
     if spec.kind != InputKind.CONSTANT_TENSOR:
         return spec
     return InputSpec(InputKind.BUFFER, spec.arg, spec.target, persistent=False)

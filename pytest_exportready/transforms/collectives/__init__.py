@@ -1,1 +1,1 @@
-"""Collectives in a forward that can be exported, saved and run elsewhere with the right group behind each."""
+"""Collectives that can be exported, on process groups that keep their names in saved programs."""

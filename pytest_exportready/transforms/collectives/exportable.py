@@ -1,8 +1,8 @@
-"""Collectives for a forward that is exported: functional, waited for, on a group by name.
+"""Functional collectives for a ``forward`` that is exported.
 
-Each returns a new tensor and leaves its input alone. ``group`` is a name given by ``name_group``, which is what a
-program keeps. Without gradients: they are for programs that run forward. A program runs its collectives in the order of
-its graph, and the stage ``graphs`` proves that all ranks have the same one.
+Each returns a new tensor and does not change its input. ``group`` is a name given by ``name_group``, which the program
+keeps. They have no gradients. A program runs its collectives in the order of its graph; the stage ``graphs`` verifies
+that all ranks have the same graph.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pytest_exportready.transforms.collectives.groups import named_group
 
 
 def exportable_all_reduce(x: Tensor, group: str, op: str = "sum") -> Tensor:
-    """``x`` of all ranks put together by ``op`` (sum, avg, product, min, max, ...): the same shape on each rank."""
+    """Return ``x`` of all ranks reduced by ``op`` (sum, avg, product, min, max, ...), in the same shape."""
     name, _ = named_group(group)
     ops = functional_collectives()
     return _waited(ops.all_reduce(x.contiguous(), op, name))
 
 
 def exportable_all_gather(x: Tensor, group: str, dim: int = 0) -> Tensor:
-    """``x`` of all ranks, one behind the other in dimension ``dim``, which is as many times as long."""
+    """Return ``x`` of all ranks, concatenated in dimension ``dim``."""
     name, size = named_group(group)
     ops = functional_collectives()
     rows = x.movedim(dim, 0).contiguous()
@@ -31,9 +31,10 @@ def exportable_all_gather(x: Tensor, group: str, dim: int = 0) -> Tensor:
 
 
 def exportable_reduce_scatter(x: Tensor, group: str, op: str = "sum", dim: int = 0) -> Tensor:
-    """This rank's part, in dimension ``dim``, of ``x`` of all ranks put together by ``op``.
+    """Return the part of this rank, in dimension ``dim``, of ``x`` of all ranks reduced by ``op``.
 
-    Raises ValueError where ``dim`` cannot be divided by the number of ranks.
+    Raises:
+        ValueError: The size of ``dim`` is not divisible by the number of ranks.
     """
     name, size = named_group(group)
     _divisible(x, dim, size, "exportable_reduce_scatter")
@@ -45,10 +46,14 @@ def exportable_reduce_scatter(x: Tensor, group: str, op: str = "sum", dim: int =
 def exportable_all_to_all(
     x: Tensor, group: str, output_splits: Sequence[int] | None = None, input_splits: Sequence[int] | None = None
 ) -> Tensor:
-    """Row blocks of ``x`` to all ranks, and from each its block for this rank, one behind the other.
+    """Send a block of rows of ``x`` to each rank; return the blocks received from all ranks, concatenated.
 
-    input_splits, output_splits: rows for, and from, each rank; equal parts by default. Raises ValueError where the rows
-    cannot be divided so.
+    Args:
+        output_splits: Rows received from each rank; equal parts by default.
+        input_splits: Rows sent to each rank; equal parts by default.
+
+    Raises:
+        ValueError: The rows are not divisible by the number of ranks.
     """
     name, size = named_group(group)
     if input_splits is None or output_splits is None:
@@ -60,7 +65,7 @@ def exportable_all_to_all(
 
 
 def exportable_broadcast(x: Tensor, group: str, source: int = 0) -> Tensor:
-    """``x`` of rank ``source`` of the group, on every rank."""
+    """Return ``x`` of rank ``source`` of the group, on every rank."""
     name, _ = named_group(group)
     return _waited(functional_collectives().broadcast(x.contiguous(), source, name))
 
@@ -72,4 +77,4 @@ def _waited(result: Tensor) -> Tensor:
 
 def _divisible(x: Tensor, dim: int, size: int, what: str) -> None:
     if isinstance(x.shape[dim], int) and x.shape[dim] % size:
-        raise ValueError(f"{what}: {x.shape[dim]} rows of dimension {dim} cannot be divided among {size} ranks")
+        raise ValueError(f"{what}: dimension {dim} of size {x.shape[dim]} is not divisible by {size} ranks")

@@ -1,9 +1,9 @@
-"""Process groups by names that mean the same in every process, and in every saved program.
+"""Process groups with names that mean the same in every process and in every saved program.
 
-A program keeps of a process group its name. torch numbers groups in the order in which a process makes them, so that a
-program saved under ``"1"`` runs on whatever group happens to be the second one when it is loaded, and gives wrong
-results without a word. ``name_group`` gives a group a name of your own, and its size is part of what the program keeps:
-loaded where that name stands for nothing, or for a group of another size, the program refuses to run.
+A program keeps the name of a process group. torch numbers groups in the order in which a process creates them, so a
+program saved with group ``"1"`` silently runs on whichever group is the second when it is loaded. ``name_group`` gives
+a group a name of its own, which includes its size: a program does not run where that name is unknown, or names a group
+of another size.
 """
 
 from __future__ import annotations
@@ -20,27 +20,34 @@ from pytest_exportready.analysis.torch_internals.groups import register_group, u
 from pytest_exportready.case.explained import ExplainedError
 
 PREFIX = "exportready"
-_named: dict[str, tuple[str, int]] = {}  # the name torch knows it by, and its size
+_named: dict[str, tuple[str, int]] = {}  # by name: the name in torch, and the size
 
 
 class GroupNotNamed(ExplainedError, LookupError):
-    """A name stands for no process group in this process."""
+    """No process group has this name in this process."""
 
 
 def name_group(name: str, group: dist.ProcessGroup | None = None) -> None:
-    """From now on ``name`` is ``group`` (by default all ranks) in this process. To be called in each rank of the group,
-    before the export and again wherever the program is loaded; a name given twice stands for the last group.
+    """Name ``group`` (by default all ranks) in this process.
 
-    Raises ValueError for a name with a slash, for a process that is not in the group, or without torch.distributed.
+    Call it in each rank of the group, before the export and again where the program is loaded. A name that is used
+    twice names the last group.
+
+    Raises:
+        ValueError: The name contains a slash, the process is not in the group, or torch.distributed is not initialized.
     """
     if not name or "/" in name:
-        raise ValueError(f"group name {name!r}: any text without a slash. Fix: name_group('tensor_parallel', group)")
+        raise ValueError(
+            f"group name {name!r} is empty or contains a slash. Fix: Write `name_group('tensor_parallel', group)`."
+        )
     if not dist.is_initialized():
-        raise ValueError("torch.distributed has no process group here. Fix: torch.distributed.init_process_group(...)")
+        raise ValueError("torch.distributed is not initialized. Fix: Call `torch.distributed.init_process_group(...)`.")
     given = group or dist.group.WORLD
     size = dist.get_world_size(given)
     if given is None or size < 1:
-        raise ValueError(f"this process is not in the group to be named {name!r}. Fix: name it on its ranks only")
+        raise ValueError(
+            f"this process is not in the group {name!r}. Fix: Call `name_group` on ranks of the group only."
+        )
     if name in _named:
         unregister_group(_named.pop(name)[0])
     alias = f"{PREFIX}/{name}/{size}"
@@ -49,15 +56,15 @@ def name_group(name: str, group: dist.ProcessGroup | None = None) -> None:
 
 
 def named_group(name: str) -> tuple[str, int]:
-    """What a program keeps of the group called ``name``, and how many ranks it has. Raises GroupNotNamed."""
+    """Return the name that a program keeps for the group ``name``, and its size. Raise GroupNotNamed."""
     if name not in _named:
-        known = f" (there are: {', '.join(sorted(_named))})" if _named else ""
-        raise GroupNotNamed(f"no process group is named {name!r} here{known}", f"name_group({name!r}, group)")
+        known = f" (known: {', '.join(sorted(_named))})" if _named else ""
+        raise GroupNotNamed(f"no process group is named {name!r}{known}", f"Call `name_group({name!r}, group)`.")
     return _named[name]
 
 
 def groups_of(program: ExportedProgram) -> dict[str, int]:
-    """The names of process groups in ``program``, each with how many of its collectives use it."""
+    """Return the names of process groups in ``program``, each with the number of collectives that use it."""
     counts: dict[str, int] = {}
     for _, _, kept in group_arguments(program):
         counts[kept] = counts.get(kept, 0) + 1
@@ -65,22 +72,26 @@ def groups_of(program: ExportedProgram) -> dict[str, int]:
 
 
 def bind_groups(program: ExportedProgram, names: Mapping[str, str]) -> ExportedProgram:
-    """``program``, changed in place, with the groups that it keeps under the keys of ``names`` replaced by the groups
-    named by the values: ``bind_groups(program, {"0": "data_parallel"})`` mends one that was exported with torch's own
-    numbers. The new groups must have the sizes of the old ones, which all_gather and reduce_scatter keep besides.
+    """Replace process groups of ``program``, in place: ``bind_groups(program, {"0": "data_parallel"})``.
 
-    Raises KeyError for a key that the program does not use, ValueError for another size, GroupNotNamed.
+    Args:
+        names: New names, from ``name_group``, by the present ones.
+
+    Raises:
+        KeyError: The program does not use a group.
+        ValueError: A new group has another size; all_gather and reduce_scatter keep the size.
+        GroupNotNamed: A new name is unknown.
     """
     unknown = set(names) - set(groups_of(program))
     if unknown:
         has = ", ".join(sorted(groups_of(program))) or "none"
-        raise KeyError(f"the program has no group {', '.join(sorted(unknown))}: it has {has}")
+        raise KeyError(f"the program does not use group {', '.join(sorted(unknown))}; it uses {has}")
     for node, place, kept in list(group_arguments(program)):
         if kept in names:
             alias, size = named_group(names[kept])
             stated = _argument(node, "group_size")
             if stated is not None and stated != size:
-                raise ValueError(f"{node.target} is for {stated} ranks, and the group {names[kept]!r} has {size}")
+                raise ValueError(f"{node.target} expects {stated} ranks, but the group {names[kept]!r} has {size}")
             if isinstance(place, int):
                 node.update_arg(place, alias)
             else:
@@ -90,7 +101,7 @@ def bind_groups(program: ExportedProgram, names: Mapping[str, str]) -> ExportedP
 
 
 def group_arguments(program: ExportedProgram) -> Iterator[tuple[Any, int | str, str]]:
-    """Each node with a group name, where among its arguments it is, and the name."""
+    """Yield each node with a group name, the position or name of that argument, and the group name."""
     for node in calls(program):
         schema = schema_of(node)
         for position, declared in enumerate(schema.arguments if schema is not None else ()):

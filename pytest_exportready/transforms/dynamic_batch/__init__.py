@@ -1,5 +1,6 @@
-"""A program exported at one batch size, made one for every batch size.
+"""Make a program that was exported at one batch size dynamic in its batch.
 
-``worlds`` runs the graph at a stand-in batch that collides with no size in it and finds which baked sizes stem from the
-batch; ``numbers`` finds Python numbers that do; ``rows`` holds the rewritten program against the original, row by row.
+``size_hypotheses`` runs the graph at a stand-in batch that divides no size in it, and finds which baked sizes come from
+the batch. ``batch_constants`` finds Python numbers that do. ``batch_rows`` compares the rewritten program with the
+original row by row.
 """

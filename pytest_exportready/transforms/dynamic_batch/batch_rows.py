@@ -1,4 +1,4 @@
-"""Programs held against each other row by row of the batch."""
+"""Compare programs row by row of the batch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Leaves = list[Any]
 
 @dataclass(frozen=True)
 class Rows:
-    """Where a value holds the batch: the dimension, and how many of its entries belong to one row."""
+    """The dimension of a value that contains the batch."""
 
     dim: int
-    each: int
+    each: int  # entries per row of the batch
 
 
 def rows_of(value: Any, stand_in: int) -> Rows | None:
-    """Where a value computed at the batch ``stand_in`` holds it; None when it does not, or more than once."""
+    """Return which dimension of a value contains the batch ``stand_in``; None if none does, or several."""
     if not isinstance(value, torch.Tensor):
         return None
     dims = [dim for dim, size in enumerate(value.shape) if size and size % stand_in == 0]
@@ -32,7 +32,7 @@ def rows_of(value: Any, stand_in: int) -> Rows | None:
 
 
 def chosen(leaves: Leaves, places: Sequence[Rows | None], rows: Sequence[int]) -> Leaves:
-    """These rows of every value that holds the batch; the others as they are."""
+    """Return these rows of every value that contains the batch; other values unchanged."""
     result = []
     for leaf, place in zip(leaves, places, strict=True):
         if place is not None:
@@ -43,7 +43,7 @@ def chosen(leaves: Leaves, places: Sequence[Rows | None], rows: Sequence[int]) -
 
 
 def run(module: GraphModule, leaves: Leaves) -> Leaves:
-    """The flat outputs for flat inputs."""
+    """Return the flat outputs for flat inputs."""
     with torch.no_grad():
         outputs = Interpreter(module).run(*distinct(leaves), enable_io_processing=False)
     return [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in flatten(outputs)[0]]
@@ -53,7 +53,7 @@ def in_batches(
     module: GraphModule, leaves: Leaves, places: Sequence[Rows | None], outputs: Sequence[Rows | None],
     batch: int, rows: Sequence[int],
 ) -> Leaves:  # fmt: skip
-    """What a program for ``batch`` rows alone gives for these rows, so many at a time."""
+    """Return the outputs for these rows of a program that takes ``batch`` rows at a time."""
     padded = [*rows, *(list(rows) * batch)[: -len(rows) % batch]]
     parts = [
         run(module, chosen(leaves, places, padded[first : first + batch])) for first in range(0, len(padded), batch)
@@ -65,36 +65,38 @@ def in_batches(
     return chosen(joined, outputs, range(len(rows)))
 
 
-def agree(expected: Leaves, actual: Leaves) -> str:
-    """What differs; empty when nothing does."""
+def difference(expected: Leaves, actual: Leaves) -> str:
+    """Return what differs; empty if nothing does."""
     result = compare(expected, actual, Tolerance())
     return "" if result.agree else f"{result.where or 'the output'}: {result.problem}"
 
 
-def first_apart(
+def first_difference(
     left: tuple[GraphModule, Leaves], right: tuple[GraphModule, Leaves],
     places: Mapping[str, Rows | None], rows: Sequence[tuple[int, int]],
 ) -> Node | None:  # fmt: skip
-    """The first node that gives, for a row of ``left``, another value than for the same row of ``right``.
+    """Return the first node whose value for a row differs between two runs.
 
-    places: where each node holds the batch. rows: the number of the row in each.
+    Args:
+        places: The dimension of each node that contains the batch.
+        rows: Pairs of row numbers to compare, of the left and the right run.
     """
-    before = _watched(*left)
-    after = {node.name: value for node, value in _watched(*right).items()}
+    before = _node_values(*left)
+    after = {node.name: value for node, value in _node_values(*right).items()}
     for node, value in before.items():
         other = after.get(node.name)
         place = places.get(node.name)
         if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
-            mine = chosen([value], [place], [i for i, _ in rows])
-            if agree(mine, chosen([other], [place], [j for _, j in rows])):
+            ours = chosen([value], [place], [i for i, _ in rows])
+            if difference(ours, chosen([other], [place], [j for _, j in rows])):
                 return node
     return None
 
 
-def _watched(module: GraphModule, leaves: Leaves) -> dict[Node, Any]:
+def _node_values(module: GraphModule, leaves: Leaves) -> dict[Node, Any]:
     seen: dict[Node, Any] = {}
 
-    class Watching(Interpreter):
+    class Recorder(Interpreter):
         def run_node(self, node: Node) -> Any:
             result = super().run_node(node)
             if node.op == "call_function":
@@ -102,5 +104,5 @@ def _watched(module: GraphModule, leaves: Leaves) -> dict[Node, Any]:
             return result
 
     with torch.no_grad():
-        Watching(module).run(*distinct(leaves), enable_io_processing=False)
+        Recorder(module).run(*distinct(leaves), enable_io_processing=False)
     return seen

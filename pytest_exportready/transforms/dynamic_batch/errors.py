@@ -1,4 +1,4 @@
-"""What is raised where a program cannot be proved right for other batch sizes."""
+"""The error of make_batch_dynamic, and its fixes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pytest_exportready.case.explained import ExplainedError
 
 
 class NotBatchDynamic(ExplainedError):
-    """The program could not be made dynamic in its batch, and was left as it is.
+    """The program cannot be made dynamic in its batch. It was not changed.
 
-    node, operator: where in the graph; both empty when it is no single node's fault. file, line: the user's source
-    (line is 1-based, 0 for none).
+    Attributes:
+        node, operator: Where in the graph; both empty if no single node is the cause.
+        file, line: Where in the source; the line is 0 if unknown.
     """
 
     def __init__(self, problem: str, fix: str, node: torch.fx.Node | None = None) -> None:
@@ -25,5 +26,5 @@ class NotBatchDynamic(ExplainedError):
         super().__init__(f"{where}{problem}", fix)
 
 
-FROM_SOURCE = "export the module itself with dynamic_shapes={...: {0: Dim('batch', min=1)}}"
-BRANCHES = "adapt it where its source is, or pass without_source=True if forward takes no branch by the number of rows"
+FROM_SOURCE = "Export the module itself with `dynamic_shapes={...: {0: Dim('batch', min=1)}}`."
+BRANCHES = "Run it where the source is, or pass `without_source=True` if `forward` does not branch on the batch size."

@@ -1,6 +1,6 @@
-"""Whether the initial states of a recurrent operator are for as many rows as its input.
+"""Whether the initial states of a recurrent operator have as many rows as its input.
 
-``aten::lstm`` and its like do not check that, and their kernels read past the end of states for fewer rows.
+``aten::lstm`` and similar operators do not check it, and their kernels read past the end of states with fewer rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STATES = ("hx", "hx_", "cx_")
 
 
 def states_fit(node: torch.fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any], stand_in: int) -> bool:
-    """``args`` and ``kwargs``: what ``node`` is given at the batch ``stand_in``, which divides no other size."""
+    """Return whether states and input of ``node`` fit, for arguments at the batch ``stand_in``."""
     schema = schema_of(node)
     named = {declared.name for declared in schema.arguments} if schema is not None else set()
     if "input" not in named or not named & set(_STATES):

@@ -1,4 +1,4 @@
-"""How the baked sizes of a call can be read: as they stand, or as multiples of the batch."""
+"""Interpretations of the baked sizes of a call: as constants, or as multiples of the batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from pytest_exportready.analysis.program.nodes import operator_name
 
-# Arguments of ATen operators that hold sizes, by the names that their schemas have for them.
+# Names of arguments of ATen operators that are sizes.
 _SIZES = frozenset(
     {"size", "sizes", "shape", "repeats", "split_size", "split_sizes", "end", "length", "N", "n", "m", "dims"}
 )
@@ -20,25 +20,30 @@ _VIEWS = ("aten::view", "aten::reshape", "aten::_unsafe_view", "aten::view_copy"
 
 
 @dataclass(frozen=True)
-class Literal:
-    """One baked size of a call: its argument, its place in a list (-1 for none), and how many batches it is."""
+class BakedSize:
+    """One baked size of a call that is a multiple of the batch."""
 
     argument: int | str
-    place: int
-    factor: int
+    place: int  # index in a list; -1 if the argument is not a list
+    factor: int  # batches
 
 
-Reading = tuple[Literal, ...]
+Interpretation = tuple[BakedSize, ...]
 
 
-def readings(node: torch.fx.Node, batch: int, made: bool) -> list[Reading]:
-    """Every way to read the sizes of ``node``, the likeliest first: none from the batch, one that equals it, one that
-    is a multiple, all those that equal it. made: the source says that one is from the batch."""
-    literals = list(_literals(node, batch))
-    exact = [literal for literal in literals if literal.factor == 1]
-    single: list[Reading] = [(one,) for one in sorted(literals, key=lambda literal: literal.factor != 1)]
+def interpretations(node: torch.fx.Node, batch: int, made: bool) -> list[Interpretation]:
+    """Return every interpretation of the sizes of ``node``, the likeliest first.
+
+    No size from the batch, one that equals it, one that is a multiple, all that equal it.
+
+    Args:
+        made: According to the source, one size comes from the batch.
+    """
+    sizes = list(_baked_sizes(node, batch))
+    exact = [size for size in sizes if size.factor == 1]
+    single: list[Interpretation] = [(one,) for one in sorted(sizes, key=lambda size: size.factor != 1)]
     together = [tuple(exact)] if len(exact) > 1 and not is_view(node) else []
-    plain: list[Reading] = [()]
+    plain: list[Interpretation] = [()]
     return [*single, *plain] if made or operator_name(node) == "aten::slice" else [*plain, *single, *together]
 
 
@@ -46,24 +51,26 @@ def is_view(node: torch.fx.Node) -> bool:
     return operator_name(node) in _VIEWS
 
 
-def applied(node: torch.fx.Node, reading: Reading, batch: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """``args`` and ``kwargs`` with the sizes of ``reading`` made from ``batch(factor)``."""
+def applied(
+    node: torch.fx.Node, interpretation: Interpretation, batch: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Return ``args`` and ``kwargs`` with the sizes of ``interpretation`` replaced by ``batch(factor)``."""
     given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
-    for literal in reading:
-        size = batch(literal.factor)
-        if literal.place < 0:
-            given[literal.argument] = size
+    for baked in interpretation:
+        size = batch(baked.factor)
+        if baked.place < 0:
+            given[baked.argument] = size
         else:
-            sizes = list(given[literal.argument])
-            sizes[literal.place] = size
-            given[literal.argument] = sizes
+            sizes = list(given[baked.argument])
+            sizes[baked.place] = size
+            given[baked.argument] = sizes
     return tuple(given[at] for at in range(len(args))), {name: given[name] for name in kwargs}
 
 
 def keeps_rows(before: Sequence[int], after: Sequence[int], stand_in: int) -> bool:
-    """Whether a view from one shape to the other leaves every row of the batch the elements that it had.
+    """Return whether a view from one shape to the other keeps the elements of every row together.
 
-    ``stand_in`` divides the sizes that hold the batch, and no other.
+    ``stand_in`` divides only the sizes that contain the batch.
     """
     old = [at for at, size in enumerate(before) if size % stand_in == 0]
     new = [at for at, size in enumerate(after) if size % stand_in == 0]
@@ -78,7 +85,7 @@ def _divisors(number: int) -> list[int]:
     return [n for n in range(1, number + 1) if number % n == 0]
 
 
-def _literals(node: torch.fx.Node, batch: int) -> Iterator[Literal]:
+def _baked_sizes(node: torch.fx.Node, batch: int) -> Iterator[BakedSize]:
     schema = getattr(node.target, "_schema", None)
     for position, declared in enumerate(schema.arguments if schema is not None else ()):
         key: int | str = position if position < len(node.args) else declared.name
@@ -88,4 +95,4 @@ def _literals(node: torch.fx.Node, batch: int) -> Iterator[Literal]:
         many = isinstance(value, (list, tuple))
         for place, size in enumerate(value) if many else ((-1, value),):  # type: ignore[arg-type]
             if isinstance(size, int) and not isinstance(size, bool) and 0 < size < 2**40 and size % batch == 0:
-                yield Literal(key, place, size // batch)
+                yield BakedSize(key, place, size // batch)

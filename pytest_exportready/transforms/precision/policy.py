@@ -1,8 +1,8 @@
-"""Which operator runs in what, by the name in its schema.
+"""The dtype in which each operator runs, by the name of its schema.
 
-The lists of ``torch.autocast`` for CUDA (aten/src/ATen/autocast_mode.h), and of those for the CPU the operators that
-have no kernel for half precision (fft, linalg). Besides, the names that decompositions give the same operators, and
-the recurrent layers, whose kernels for half precision depend on the device: in float32.
+The lists of ``torch.autocast`` for CUDA (aten/src/ATen/autocast_mode.h), and of those for the CPU the operators without
+a kernel for half precision (fft, linalg). Also the names that decompositions use for the same operators. Recurrent
+layers run in float32, because their kernels for half precision depend on the device.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ WIDEST = _names("addcdiv addcmul atan2 bilinear cross dot grid_sampler index_put
 
 
 def policy_of(operator: str) -> Policy:
-    """The policy of an operator by its schema name, such as ``aten::linear``.
+    """Return the policy of an operator by its schema name, such as ``aten::linear``.
 
-    lower: its float32 operands are cast down. float32: its lower ones are cast up. widest: all to the widest of them.
-    as given: type promotion decides.
+    ``lower`` casts float32 operands to the lower dtype, ``float32`` casts lower operands to float32, ``widest`` casts
+    all to the widest of them, and ``as given`` leaves them to type promotion.
     """
     name = operator.removeprefix("aten::")
     if name in LOWER:

@@ -1,4 +1,4 @@
-"""What a program in lower precision runs in what, and which values come near the largest that the dtype holds."""
+"""The dtype of each operator of a program in lower precision, and values near the largest of that dtype."""
 
 from __future__ import annotations
 
@@ -14,48 +14,43 @@ from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.analysis.program.nodes import operator_name, owner, source
 from pytest_exportready.transforms.precision.rewriting import to_precision
 
-_NEAR = 8.0  # three of float16's 15 steps of range: other inputs are seldom larger by more
+_NEAR = 8.0  # 3 of the 15 powers of two of float16; values of other inputs are rarely larger by more
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operator of the program.
+    """One operator of the program."""
 
-    node: its name in the graph. module, file, line: whose forward calls it. dtype: what its result is in, after the
-    rewriting. largest: the largest absolute finite value that it gave in float32 on the example inputs; None where
-    it was not run. limit: the largest value of ``dtype``.
-    """
-
-    node: str
+    node: str  # name in the graph
     operator: str
-    module: str
+    module: str  # whose ``forward`` calls it
     file: str
     line: int
-    dtype: torch.dtype
-    largest: float | None
-    limit: float
+    dtype: torch.dtype  # of its result in lower precision
+    largest: float | None  # largest absolute finite value in the present precision; None if it was not run
+    limit: float  # largest value of ``dtype``
 
     @property
     def headroom(self) -> float:
-        """How many times larger its values could be; below 1 they overflow."""
+        """The factor by which its values may grow; below 1 they overflow."""
         return self.limit / self.largest if self.largest else math.inf
 
 
 @dataclass(frozen=True)
 class PrecisionReport:
-    """dtype: what the program was rewritten to. operations: those with a floating result, in order."""
+    """The dtypes in which a program runs under ``to_precision``."""
 
-    dtype: torch.dtype
-    operations: tuple[Operation, ...]
+    dtype: torch.dtype  # the lower precision
+    operations: tuple[Operation, ...]  # those with a floating-point result, in order
 
     @property
     def lowered(self) -> tuple[Operation, ...]:
-        """What runs in the lower dtype."""
+        """Operations that run in the lower dtype."""
         return tuple(one for one in self.operations if one.dtype == self.dtype)
 
     @property
     def at_risk(self) -> tuple[Operation, ...]:
-        """What runs in the lower dtype with values within a factor of 8 of its largest, the worst first."""
+        """Operations in the lower dtype with values within a factor of 8 of its largest, the worst first."""
         return tuple(sorted((o for o in self.lowered if o.headroom < _NEAR), key=lambda o: o.headroom))
 
     def __str__(self) -> str:
@@ -67,18 +62,21 @@ class PrecisionReport:
             for dtype, counted in sorted(kinds.items(), key=lambda kind: str(kind[0]))
         ]
         for one in self.at_risk:
-            what = "overflows" if one.headroom < 1 else "comes near the limit"
+            what = "overflows" if one.headroom < 1 else "is close to the limit"
             place = f" {one.file}:{one.line}" if one.file else ""
             lines.append(f"{one.node} ({one.operator}){place} {what}: {one.largest:.3g} of {one.limit:.3g}")
         return "\n".join(lines)
 
 
 def precision_report(program: ExportedProgram, dtype: torch.dtype, *inputs: Any) -> PrecisionReport:
-    """What ``to_precision(program, dtype)`` runs in what, and the range that ``program``, in the precision that it has
-    now, needs on ``inputs``, given as to its forward.
+    """Return the dtypes of ``to_precision(program, dtype)``, and the values of ``program`` in its present precision.
 
-    Without ``inputs`` the example inputs are taken that the program carries; where it has none, no range is told.
-    Raises ValueError for a dtype that ``to_precision`` refuses, and what running the program raises.
+    Args:
+        inputs: Positional arguments for the program; by default its example inputs. Without either, no values are
+            reported.
+
+    Raises:
+        ValueError: ``to_precision`` does not support ``dtype``.
     """
     lowered = {node.name: node for node in to_precision(program, dtype).graph.nodes}
     call = (inputs, {}) if inputs else program.example_inputs
@@ -89,16 +87,16 @@ def precision_report(program: ExportedProgram, dtype: torch.dtype, *inputs: Any)
         if node.op != "call_function" or not isinstance(val, torch.Tensor) or not val.is_floating_point():
             continue
         limit = torch.finfo(val.dtype).max
-        told = operator_name(node), owner(node), *source(node), val.dtype
-        operations.append(Operation(node.name, *told, largest.get(node.name), limit))
+        known = operator_name(node), owner(node), *source(node), val.dtype
+        operations.append(Operation(node.name, *known, largest.get(node.name), limit))
     return PrecisionReport(dtype, tuple(operations))
 
 
 def _largest(program: ExportedProgram, args: Any, kwargs: Any) -> dict[str, float]:
-    """The largest absolute value of each floating result, by the name of its node."""
+    """Return the largest absolute value of each floating-point result by node name."""
     found: dict[str, float] = {}
 
-    class Watching(torch.fx.Interpreter):
+    class Recorder(torch.fx.Interpreter):
         def run_node(self, node: torch.fx.Node) -> Any:
             result = super().run_node(node)
             if isinstance(result, torch.Tensor) and result.is_floating_point() and result.numel():
@@ -108,7 +106,7 @@ def _largest(program: ExportedProgram, args: Any, kwargs: Any) -> dict[str, floa
 
     module = program.module()
     with torch.no_grad():
-        Watching(module).run(*flatten((tuple(args), dict(kwargs)))[0])
+        Recorder(module).run(*flatten((tuple(args), dict(kwargs)))[0])
     return found
 
 

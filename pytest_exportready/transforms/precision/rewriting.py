@@ -1,4 +1,4 @@
-"""Cast the operands of a program's operators as ``torch.autocast`` would, in its graph, for good."""
+"""Cast the operands of a program's operators in its graph, as ``torch.autocast`` does at run time."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ _ASSERTION = "aten::_assert_tensor_metadata"
 
 
 def to_precision(program: ExportedProgram, dtype: torch.dtype) -> ExportedProgram:
-    """``program`` with its matrix products and convolutions in ``dtype`` (float16 or bfloat16), as under autocast.
+    """Return ``program`` with its matrix products and convolutions in ``dtype``, as under autocast.
 
-    Inputs, outputs, weights and dynamic dimensions stay as they are; what runs in what, ``precision_report`` tells.
-    Branches, loops and operators of the user's get the dtypes that they had. As under autocast, a cast makes a tensor
-    of its own: what is written in place before it or after it is not seen through it. The memory of the weights is
-    shared, ``program`` is left as it was.
+    Inputs, outputs, weights and dynamic dimensions keep their dtypes; so do branches, loops and custom operators.
+    ``precision_report`` lists the dtype of each operator. ``program`` is not changed and shares its weights. As under
+    autocast, a cast creates a new tensor, so in-place writes to one are not visible in the other. For nets of matrix
+    products and convolutions the output equals that of autocast bitwise.
 
-    On nets of matrix products and convolutions the answer is autocast's to the bit. Raises ValueError for another dtype
-    and for an operator that takes neither.
+    Args:
+        dtype: ``torch.float16`` or ``torch.bfloat16``.
+
+    Raises:
+        ValueError: Another dtype, or an operator accepts neither ``dtype`` nor float32.
     """
     if dtype not in LOWER:
-        raise ValueError(f"to_precision: {dtype} is none of {', '.join(map(str, LOWER))}")
+        raise ValueError(f"to_precision: dtype is {dtype}, expected one of {', '.join(map(str, LOWER))}")
     lowered = twin(program)
     rewriting = _Rewriting(lowered, dtype)
     for node in list(lowered.graph.nodes):
@@ -44,13 +47,15 @@ def to_precision(program: ExportedProgram, dtype: torch.dtype) -> ExportedProgra
 
 
 class _Rewriting:
-    """One graph on its way from the first node to the last; ``meta["val"]`` follows the casts."""
+    """Rewrite one graph from the first node to the last; ``meta["val"]`` follows the casts."""
 
     def __init__(self, program: ExportedProgram, dtype: torch.dtype) -> None:
         self.signature, self.dtype, self._mode = program.graph_signature, dtype, tracing_mode(program)
-        self._before: dict[torch.fx.Node, Any] = {}  # what nodes gave that now give another dtype
+        self._before: dict[torch.fx.Node, Any] = {}  # former values of nodes whose dtype has changed
         self._casts: dict[tuple[torch.fx.Node, torch.dtype], torch.fx.Node] = {}
-        self._raised: dict[torch.fx.Node, torch.fx.Node] = {}  # what the program itself casts up, by the result
+        self._raised: dict[
+            torch.fx.Node, torch.fx.Node
+        ] = {}  # operands of the program's own casts to float32, by the cast
 
     def operator(self, node: torch.fx.Node) -> None:
         if operator_name(node) == _ASSERTION:
@@ -59,7 +64,7 @@ class _Rewriting:
             return
         self._follow(node, self._policy(node))
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-            self._casts.clear()  # of values that are written meanwhile
+            self._casts.clear()  # the values may have been written
             self._raised.clear()
         elif operator_name(node) in _CASTS and _dtypes(node.meta["val"]) == [torch.float32]:
             self._raised[node] = node.all_input_nodes[0]
@@ -72,7 +77,7 @@ class _Rewriting:
                 self.signature.replace_all_uses(given.name, back.name)
 
     def _policy(self, node: torch.fx.Node) -> Policy | None:
-        """None for what is to get the dtypes that it had."""
+        """Return the policy; None for a node whose operands keep their former dtypes."""
         target = node.target
         if getattr(target, "__name__", "") == "getitem":
             return "as given"
@@ -80,13 +85,13 @@ class _Rewriting:
         if not known or node.meta.get("unbacked_bindings"):
             return None
         if target._schema.is_mutable:  # type: ignore[union-attr]
-            return "as given"  # its operand is where the result goes
+            return "as given"  # its result goes into the operand
         return policy_of(operator_name(node))
 
     def _follow(self, node: torch.fx.Node, policy: Policy | None) -> None:
         wanted = [self._wanted(node, policy)]
         if policy == "as given":
-            wanted.append(self._wanted(node, "float32"))  # for an operator that takes no mixture
+            wanted.append(self._wanted(node, "float32"))  # for an operator that does not accept mixed dtypes
         for casts in wanted:
             if not casts and not self._before.keys() & set(node.all_input_nodes):
                 return
@@ -100,10 +105,10 @@ class _Rewriting:
                 self._before[node] = node.meta["val"]
                 node.meta["val"] = val
             return
-        raise ValueError(f"to_precision: {node.name} ({operator_name(node)}) takes neither {self.dtype} nor float32")
+        raise ValueError(f"to_precision: {node.name} ({operator_name(node)}) accepts neither {self.dtype} nor float32")
 
     def _wanted(self, node: torch.fx.Node, policy: Policy | None) -> dict[torch.fx.Node, torch.dtype]:
-        """The operands of ``node`` that are to be cast, with the dtype."""
+        """Return the operands of ``node`` to cast, with their dtypes."""
         operands = {n: n.meta["val"].dtype for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)}
         eligible = {n: dtype for n, dtype in operands.items() if dtype in (torch.float32, self.dtype)}
         if policy is None:
@@ -116,7 +121,7 @@ class _Rewriting:
         return {n: dtype for n, has in eligible.items() if has != dtype}
 
     def _given(self, node: torch.fx.Node, casts: dict[torch.fx.Node, torch.dtype]) -> Any:
-        """What ``node`` gives on operands cast so."""
+        """Return the fake value of ``node`` with these casts."""
 
         def fake(operand: torch.fx.Node) -> Any:
             val: Any = operand.meta.get("val")
@@ -127,14 +132,14 @@ class _Rewriting:
             return node.target(*args, **kwargs)  # type: ignore[operator]
 
     def _cast(self, node: torch.fx.Node, dtype: torch.dtype, user: torch.fx.Node) -> torch.fx.Node:
-        """``node`` in ``dtype`` for ``user``: no second cast of the same, none up and down again."""
+        """Return ``node`` cast to ``dtype`` for ``user``; reuse a cast, and undo a cast instead of adding one."""
         if node in self._raised and _dtypes(self._raised[node].meta["val"]) == [dtype]:
             return self._raised[node]
         if (node, dtype) not in self._casts:
             with user.graph.inserting_before(user):
                 cast = user.graph.call_function(_CAST, (node,), {"dtype": dtype})
-            told = ("stack_trace", "nn_module_stack", "torch_fn", "from_node")
-            cast.meta = {key: user.meta[key] for key in told if key in user.meta}
+            origin = ("stack_trace", "nn_module_stack", "torch_fn", "from_node")
+            cast.meta = {key: user.meta[key] for key in origin if key in user.meta}
             with self._mode:
                 cast.meta["val"] = node.meta["val"].to(dtype)
             self._casts[node, dtype] = cast

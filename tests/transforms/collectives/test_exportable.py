@@ -140,7 +140,7 @@ def test_a_program_with_torchs_own_number_is_told_and_mended(world: Any) -> None
     assert Path(told.file).name == "test_exportable.py"
     program = torch.export.export(ByNumber(), (x,))
     (number,) = groups_of(program)
-    with pytest.raises(KeyError, match="no group 77"):
+    with pytest.raises(KeyError, match="does not use group 77"):
         bind_groups(program, {"77": "every"})
     with pytest.raises(GroupNotNamed, match="name_group"):
         bind_groups(program, {number: "unheard of"})
@@ -167,9 +167,9 @@ def test_a_collective_in_place_is_diagnosed(strict: bool, world: Any) -> None:
 
 
 def test_a_name_without_a_group_says_what_to_do() -> None:
-    with pytest.raises(GroupNotNamed, match=r"no process group is named 'nobody' here.*name_group\('nobody', group\)"):
+    with pytest.raises(GroupNotNamed, match=r"no process group is named 'nobody'.*name_group\('nobody', group\)"):
         exportable_all_reduce(torch.ones(2), "nobody")
-    with pytest.raises(ValueError, match="without a slash"):
+    with pytest.raises(ValueError, match="contains a slash"):
         name_group("a/b")
     if not dist.is_initialized():
         with pytest.raises(ValueError, match="init_process_group"):
@@ -180,5 +180,5 @@ def test_a_name_without_a_group_says_what_to_do() -> None:
 def test_rows_that_cannot_be_divided_are_named(world: Any) -> None:
     name_group("every")
     for collective in (exportable_reduce_scatter, exportable_all_to_all):
-        with pytest.raises(ValueError, match="3 rows of dimension 0 cannot be divided among 2 ranks"):
+        with pytest.raises(ValueError, match="dimension 0 of size 3 is not divisible by 2 ranks"):
             collective(torch.ones(3, 2), "every")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import linecache
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -118,7 +118,7 @@ class Outer(nn.Module):
 
 def test_a_number_handed_to_a_submodule() -> None:
     """Made in one forward, computed with in another."""
-    with pytest.raises(NotBatchDynamic, match="can stem from the batch"):
+    with pytest.raises(NotBatchDynamic, match="may come from the batch size"):
         make_batch_dynamic(torch.export.export(Outer(), (torch.randn(3, 4),)))
 
 
@@ -141,7 +141,7 @@ def no_source(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_number_without_its_source() -> None:
     """Where the source cannot be read, a number is judged by what it is."""
     program = torch.export.export(Scaled(), (torch.randn(6, 4),))
-    with pytest.raises(NotBatchDynamic, match="can stem from the batch of 6"):
+    with pytest.raises(NotBatchDynamic, match="may come from the batch size 6"):
         make_batch_dynamic(program, without_source=True)
 
 
@@ -156,7 +156,7 @@ class Branches(nn.Module):
 def test_a_branch_without_its_source() -> None:
     """It cannot be seen, and so the program is refused, unless the caller answers for it."""
     program = torch.export.export(Branches(), (torch.randn(6, 4),))
-    with pytest.raises(NotBatchDynamic, match=r"cannot be seen: .*test_make_batch_dynamic\.py cannot be read\. Fix: "):
+    with pytest.raises(NotBatchDynamic, match=r"because .*test_make_batch_dynamic\.py cannot be read\. Fix: "):
         make_batch_dynamic(program)
     assert make_batch_dynamic(program, without_source=True).module()(torch.ones(2, 4)).shape == (2, 2, 2)
 
@@ -167,7 +167,7 @@ def test_a_program_without_stack_traces(trace: str) -> None:
     program = torch.export.export(Branches(), (torch.randn(6, 4),))
     for node in program.graph.nodes:
         node.meta["stack_trace"] = trace
-    with pytest.raises(NotBatchDynamic, match="whether the batch decides a branch cannot be seen"):
+    with pytest.raises(NotBatchDynamic, match="branches on the batch size cannot be ruled out"):
         make_batch_dynamic(program)
 
 
@@ -197,7 +197,19 @@ def test_what_it_does_not_take() -> None:
     """Programs that are dynamic already, inputs without a batch."""
     x = torch.randn(3, 4)
     dynamic = torch.export.export(nn.Linear(4, 4), (x,), dynamic_shapes=({0: Dim("batch")},))
-    with pytest.raises(NotBatchDynamic, match="dynamic dimensions already"):
+    with pytest.raises(NotBatchDynamic, match="already has dynamic dimensions"):
         make_batch_dynamic(dynamic)
     with pytest.raises(NotBatchDynamic, match="dimension 2"):
         make_batch_dynamic(torch.export.export(nn.Linear(4, 4), (x,)), batch_dim=2)
+
+
+@pytest.mark.parametrize("rows", [lambda x: 4, lambda x: x.shape[0]], ids=["a constant", "the batch size"])
+def test_the_most_precise_problem_is_reported(rows: Callable[[Tensor], int]) -> None:
+    """Whichever interpretation of the sizes is tried first: one fails, the other mixes rows."""
+
+    class Mixed(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.reshape(6, rows(x))
+
+    with pytest.raises(NotBatchDynamic, match="moves elements of one row into another"):
+        make_batch_dynamic(torch.export.export(Mixed(), (torch.randn(4, 6),)))

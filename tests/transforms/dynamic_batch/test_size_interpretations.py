@@ -1,4 +1,4 @@
-"""readings: a view keeps rows whole or is no reading; sizes are read as multiples of the batch only."""
+"""A view must keep rows together; sizes are interpreted as multiples of the batch only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pytest_exportready.transforms.dynamic_batch.size_interpretations import keeps_rows, readings
+from pytest_exportready.transforms.dynamic_batch.size_interpretations import interpretations, keeps_rows
 
 P = 7  # stands for the batch
 
@@ -39,7 +39,7 @@ class Sizes(nn.Module):
 def test_which_sizes() -> None:
     """None, those that equal the batch, those that are multiples; told by the source, its size comes first."""
     nodes = {node.name: node for node in torch.export.export(Sizes(), (torch.randn(4, 24),)).graph.nodes}
-    found = [[(one.place, one.factor) for one in reading] for reading in readings(nodes["view"], 4, False)]
+    found = [[(one.place, one.factor) for one in sizes] for sizes in interpretations(nodes["view"], 4, False)]
     assert found == [[], [(0, 1)], [(2, 2)]]
-    made = [[(one.place, one.factor) for one in reading] for reading in readings(nodes["zeros"], 4, True)]
+    made = [[(one.place, one.factor) for one in sizes] for sizes in interpretations(nodes["zeros"], 4, True)]
     assert made == [[(0, 1)], [(2, 2)], []]

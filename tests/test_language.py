@@ -146,7 +146,10 @@ def reports() -> list[tuple[str, str, str]]:
                     args=[_, message, *fix],
                 ) if rule.isupper():
                     found.append((f"{shown(file)}:{node.lineno}", _literal(message), "".join(map(_literal, fix[:1]))))
-                case ast.Call(func=ast.Attribute(attr="report"), args=[_, _, message, *fix]):
+                case (
+                    ast.Call(func=ast.Attribute(attr="report"), args=[_, _, message, *fix])
+                    | ast.Call(func=ast.Attribute(attr="finding") | ast.Name(id="Signs"), args=[_, message, *fix])
+                ):
                     found.append((f"{shown(file)}:{node.lineno}", _literal(message), "".join(map(_literal, fix[:1]))))
     return found
 

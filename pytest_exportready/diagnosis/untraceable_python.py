@@ -53,7 +53,7 @@ def explain(failure: Failure) -> Finding | None:
     also = ", or export with `strict=False`, which runs Python instead of reading it." if strict else "."
     for pattern, what, fix in _KINDS:
         if failure.says(pattern):
-            return failure.finding(RULE, f"`forward` uses {what}, which torch.export cannot trace.", f"{fix}{also}")
+            return failure.finding(RULE, f"`forward` uses {what}, which torch.export cannot trace.", fix + also)
     export = "strict export" if strict else "torch.export"
     return failure.finding(
         RULE,

@@ -63,7 +63,7 @@ def hypotheses(
         NotBatchDynamic: A node does not run under any interpretation.
     """
     mode, converter = fake_mode()
-    with mode, torch.no_grad(), silent():  # torch logs a page for every reading that does not run
+    with mode, torch.no_grad(), silent():  # torch logs for every interpretation that does not run
         fake = {node: converter(v) if isinstance(v, torch.Tensor) else v for node, v in inputs.items()}
         return _in_graph(module, fake, batch, instead, dim, converter)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import linecache
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -201,3 +201,15 @@ def test_what_it_does_not_take() -> None:
         make_batch_dynamic(dynamic)
     with pytest.raises(NotBatchDynamic, match="dimension 2"):
         make_batch_dynamic(torch.export.export(nn.Linear(4, 4), (x,)), batch_dim=2)
+
+
+@pytest.mark.parametrize("rows", [lambda x: 4, lambda x: x.shape[0]], ids=["a constant", "the batch size"])
+def test_the_most_precise_problem_is_reported(rows: Callable[[Tensor], int]) -> None:
+    """Whichever interpretation of the sizes is tried first: one fails, the other mixes rows."""
+
+    class Mixed(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.reshape(6, rows(x))
+
+    with pytest.raises(NotBatchDynamic, match="moves elements of one row into another"):
+        make_batch_dynamic(torch.export.export(Mixed(), (torch.randn(4, 6),)))

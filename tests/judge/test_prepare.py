@@ -26,9 +26,7 @@ from pytest_exportready.judge.prepare import CannotCopy, OutputChanged, prepare_
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.lin = nn.Linear(3, 4)
-        self.bn = nn.BatchNorm1d(4)
-        self.drop = nn.Dropout(0.5)
+        self.lin, self.bn, self.drop = nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.drop(self.bn(self.lin(x)))

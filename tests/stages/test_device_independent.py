@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from torch import nn
 
+import tests.stages.device_independent_more  # noqa: F401 (adds to the lists)
 from pytest_exportready import export_ready_check
 from tests.stages.device_independent import CLEAN, FAULTS, X
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -17,7 +17,7 @@ from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Comparison, summary
 from pytest_exportready.analysis.execution.float64_reference import compare_by_float64
 from pytest_exportready.analysis.execution.input_variants import resized
-from pytest_exportready.analysis.execution.pytree import flatten, unflatten
+from pytest_exportready.analysis.execution.pytree import flatten, tensors, unflatten
 from pytest_exportready.analysis.execution.silence import silent
 from pytest_exportready.analysis.execution.symbolic_sizes import sizes_at, symbolic_sizes
 from pytest_exportready.analysis.execution.trial import Facts, Observation, Trial
@@ -28,7 +28,7 @@ from pytest_exportready.analysis.source.user_frames import chain, user_place
 from pytest_exportready.analysis.torch_internals.programs import failed_operator
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.stages._stage import StageInfrastructure
+from pytest_exportready.stages._stage import Stage, StageInfrastructure
 
 Leaves = list[Any]
 """The flat outputs of one call; a backend may leave out None."""
@@ -118,6 +118,15 @@ class Lowering:
             line=line,
             torch_says=error.reason,
         )
+
+
+def lowering_stage(
+    name: str, run: Callable[[Trial], Iterable[Observation]], rule: Rule, tools: Callable[[], object] = lambda: None
+) -> Stage:
+    """Return the stage that runs if the case has ``lower=[name]``."""
+    return Stage(
+        run, (rule,), after=("parity",), asked=lambda trial: name in trial.options.lower, opt_in="lower", tools=tools
+    )
 
 
 def isolated(work: Callable[[], None]) -> None:
@@ -241,4 +250,4 @@ def _number(expected: Any, actual: Any) -> Any:
 
 
 def _shapes(call: Call) -> str:
-    return ", ".join(str(tuple(leaf.shape)) for leaf in flatten(call)[0] if isinstance(leaf, torch.Tensor))
+    return ", ".join(str(tuple(tensor.shape)) for tensor in tensors(call))

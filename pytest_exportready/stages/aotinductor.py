@@ -20,8 +20,15 @@ from pytest_exportready.analysis.processes.compiler_identity import compiler, co
 from pytest_exportready.analysis.torch_internals.compilers import aot_compiled, aot_loaded, compile_settings
 from pytest_exportready.case.facts import BYTES, COMPILED
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.stages._lowering import Leaves, Lowered, Lowering, LoweringFailed, isolated_outputs
-from pytest_exportready.stages._stage import MissingTool, Stage, StageInfrastructure
+from pytest_exportready.stages._lowering import (
+    Leaves,
+    Lowered,
+    Lowering,
+    LoweringFailed,
+    isolated_outputs,
+    lowering_stage,
+)
+from pytest_exportready.stages._stage import MissingTool, StageInfrastructure
 
 COMPILES = Rule(
     "ER671",
@@ -114,11 +121,4 @@ def _tools() -> object:
         raise NotCacheable("this torch does not expose the settings of inductor") from error
 
 
-STAGE = Stage(
-    run,
-    rules=(COMPILES,),
-    after=("parity",),
-    asked=lambda trial: _NAME in trial.options.lower,
-    opt_in="lower",
-    tools=_tools,
-)
+STAGE = lowering_stage(_NAME, run, COMPILES, _tools)

@@ -10,8 +10,7 @@ from pytest_exportready.analysis.execution.pytree import flatten
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.case.facts import NODES
 from pytest_exportready.case.finding import Rule
-from pytest_exportready.stages._lowering import Lowered, Lowering, quietly
-from pytest_exportready.stages._stage import Stage
+from pytest_exportready.stages._lowering import Lowered, Lowering, lowering_stage, quietly
 
 DECOMPOSES = Rule(
     "ER670",
@@ -49,6 +48,4 @@ def run(trial: Trial) -> Iterator[Observation]:
     yield from _LOWERING.compare(trial, lower)
 
 
-STAGE = Stage(
-    run, rules=(DECOMPOSES,), after=("parity",), asked=lambda trial: "decompose" in trial.options.lower, opt_in="lower"
-)
+STAGE = lowering_stage("decompose", run, DECOMPOSES)

@@ -23,8 +23,15 @@ from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.torch_internals.programs import bound_sizes, without_bound
 from pytest_exportready.case.facts import BYTES
 from pytest_exportready.case.finding import Finding, Rule
-from pytest_exportready.stages._lowering import Leaves, Lowered, Lowering, import_extra, isolated_outputs
-from pytest_exportready.stages._stage import MissingTool, Stage
+from pytest_exportready.stages._lowering import (
+    Leaves,
+    Lowered,
+    Lowering,
+    import_extra,
+    isolated_outputs,
+    lowering_stage,
+)
+from pytest_exportready.stages._stage import MissingTool
 
 CONVERTS = Rule(
     "ER673",
@@ -142,6 +149,4 @@ def _run(path: Path, calls: list[Call]) -> list[Leaves]:
     return outputs
 
 
-STAGE = Stage(
-    run, rules=(CONVERTS,), after=("parity",), asked=lambda trial: "executorch" in trial.options.lower, opt_in="lower"
-)
+STAGE = lowering_stage("executorch", run, CONVERTS)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready.analysis.execution.compare import compare
-from pytest_exportready.analysis.execution.pytree import distinct, flatten, map_tensors
+from pytest_exportready.analysis.execution.pytree import distinct, map_tensors, tensors
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.case import facts
@@ -101,8 +101,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def _strides(call: Any) -> list[tuple[int, ...]]:
-    leaves = flatten(call)[0]
-    return [leaf.stride() for leaf in leaves if isinstance(leaf, Tensor) and leaf.layout == torch.strided]
+    return [tensor.stride() for tensor in tensors(call) if tensor.layout == torch.strided]
 
 
 def _output(module: nn.Module, layout: Callable[[Tensor], Tensor], call: Any) -> Any:

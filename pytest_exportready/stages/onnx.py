@@ -13,13 +13,20 @@ import torch
 from torch.export.graph_signature import ConstantArgument, OutputKind
 
 from pytest_exportready.analysis.execution.call import Call
-from pytest_exportready.analysis.execution.pytree import flatten
+from pytest_exportready.analysis.execution.pytree import flatten, tensors
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.case.facts import BYTES
 from pytest_exportready.case.finding import Rule
 from pytest_exportready.case.wording import counted
-from pytest_exportready.stages._lowering import Leaves, Lowered, Lowering, import_extra, isolated_outputs
-from pytest_exportready.stages._stage import MissingTool, SkipStage, Stage
+from pytest_exportready.stages._lowering import (
+    Leaves,
+    Lowered,
+    Lowering,
+    import_extra,
+    isolated_outputs,
+    lowering_stage,
+)
+from pytest_exportready.stages._stage import MissingTool, SkipStage
 
 CONVERTS = Rule(
     "ER672",
@@ -52,8 +59,7 @@ def run(trial: Trial) -> Iterator[Observation]:
     program = trial.program
     assert program is not None
     expected = [x for x in flatten(trial.reference.output(trial.call))[0] if x is not None]  # ONNX has no None
-    tensors = [leaf for leaf in (*flatten(trial.call)[0], *expected) if isinstance(leaf, torch.Tensor)]
-    if any(tensor.dtype == torch.bfloat16 for tensor in tensors):
+    if any(tensor.dtype == torch.bfloat16 for tensor in tensors((trial.call, expected))):
         raise SkipStage("ONNX Runtime has no bfloat16 in Python")
     outputs = [spec.arg for spec in program.graph_signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
     constants = [x for x in outputs if isinstance(x, ConstantArgument) and x.value is not None]
@@ -89,17 +95,15 @@ def _run(path: Path, calls: list[Call]) -> list[Leaves]:
     import onnxruntime  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [given.name for given in session.get_inputs()]
+    names = [one.name for one in session.get_inputs()]
     outputs = []
     for call in calls:
-        tensors = [leaf for leaf in flatten(call)[0] if isinstance(leaf, torch.Tensor)]
-        if len(tensors) != len(names):
-            raise ValueError(f"the ONNX model has {len(names)} inputs, the program {len(tensors)} tensors: {names}")
-        feed = {name: tensor.detach().cpu().numpy() for name, tensor in zip(names, tensors, strict=True)}
+        given = tensors(call)
+        if len(given) != len(names):
+            raise ValueError(f"the ONNX model has {len(names)} inputs, the program {len(given)} tensors: {names}")
+        feed = {name: tensor.detach().cpu().numpy() for name, tensor in zip(names, given, strict=True)}
         outputs.append([torch.as_tensor(value) for value in session.run(None, feed)])
     return outputs
 
 
-STAGE = Stage(
-    run, rules=(CONVERTS,), after=("parity",), asked=lambda trial: "onnx" in trial.options.lower, opt_in="lower"
-)
+STAGE = lowering_stage("onnx", run, CONVERTS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.analysis.execution.pytree import flatten, named_leaves
+from pytest_exportready.analysis.execution.pytree import named_leaves, tensors
 from pytest_exportready.analysis.module.snapshot import equal_bits
 from pytest_exportready.case.facts import BITWISE, COMPARED, COSINE, DECIBEL, JUDGED_BY_FLOAT64, LARGEST
 
@@ -138,8 +138,7 @@ def _floats(expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) 
 
 def has_nan(output: Any) -> bool:
     """Return whether a tensor in ``output`` has a NaN."""
-    tensors = [leaf for leaf in flatten(output)[0] if isinstance(leaf, torch.Tensor)]
-    return any((t.is_floating_point() or t.is_complex()) and bool(t.isnan().any()) for t in tensors)
+    return any((t.is_floating_point() or t.is_complex()) and bool(t.isnan().any()) for t in tensors(output))
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.export import Dim
 
 from pytest_exportready.analysis.execution.call import Call
-from pytest_exportready.analysis.execution.pytree import children, flatten, unflatten
+from pytest_exportready.analysis.execution.pytree import children, flatten, tensors, unflatten
 from pytest_exportready.analysis.execution.resizable_dims import resizable_dims
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.options import CaseOptions
@@ -60,10 +60,10 @@ def _resizable_shapes(module: nn.Module, call: Call) -> Any:
 
 
 def _batch_shapes(module: nn.Module, call: Call) -> Any:
-    tensors = [leaf for leaf in flatten(call)[0] if isinstance(leaf, torch.Tensor) and leaf.dim()]
-    if not tensors:
+    sized = [tensor for tensor in tensors(call) if tensor.dim()]
+    if not sized:
         raise CaseError("dynamic_batch=True, but no example input has a batch dimension")
-    size, batch = tensors[0].shape[0], Dim("batch", min=1)
+    size, batch = sized[0].shape[0], Dim("batch", min=1)
 
     def shape(leaf: Any) -> Any:
         return {0: batch} if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == size else None

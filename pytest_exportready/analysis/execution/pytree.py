@@ -18,6 +18,11 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     return leaves, spec
 
 
+def tensors(tree: Any) -> list[torch.Tensor]:
+    """Return the leaves of ``tree`` that are tensors."""
+    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, torch.Tensor)]
+
+
 def unflatten(leaves: list[Any], spec: Any) -> Any:
     return _pytree.tree_unflatten(leaves, spec)
 

@@ -19,7 +19,7 @@ from torch import nn
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.detectors.device_spoofing import Line, SpoofDevice
-from pytest_exportready.analysis.execution.pytree import distinct, flatten, map_tensors
+from pytest_exportready.analysis.execution.pytree import distinct, flatten, map_tensors, tensors
 from pytest_exportready.analysis.module.snapshot import Preserved
 from pytest_exportready.analysis.torch_internals.tensors import each_operator
 from pytest_exportready.case.sanitize import exception_text
@@ -90,7 +90,7 @@ def _run(module: nn.Module, call: Call, spoof: SpoofDevice, autocasts: Sequence[
 
     def note(operator: Any, args: Any, kwargs: Any) -> Any:
         made = operator(*args, **kwargs)
-        results = [(x.shape, x.dtype) for x in flatten(made)[0] if isinstance(x, torch.Tensor)]
+        results = [(x.shape, x.dtype) for x in tensors(made)]
         done.operators.append((operator.name(), results))
         return made
 

@@ -18,7 +18,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from pytest_exportready.analysis.execution.detectors.device_spoofing import SpoofDevice
-from pytest_exportready.analysis.execution.pytree import flatten, map_tensors
+from pytest_exportready.analysis.execution.pytree import map_tensors, tensors
 from pytest_exportready.analysis.module.copying import refuse_ties_to_original
 from pytest_exportready.analysis.module.unregistered_tensors import unregistered_tensors
 from pytest_exportready.analysis.source.user_frames import stack_place
@@ -111,7 +111,7 @@ class _Watch:
         self._reads = 0
 
     def run(self, operator: Any, args: Any, kwargs: Any) -> Any:
-        operands = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+        operands = tensors((args, kwargs))
         away = [tensor for tensor in operands if not tensor.is_meta]
         name = operator.name().partition(".")[0]
         if len(away) < len(operands) and not _crosses(name.removesuffix("_"), operands):
@@ -133,7 +133,7 @@ class _Watch:
 
     def together(self, call: Any) -> Any:
         """Note the arguments of ``call`` that are on another device, and return all of them on one device."""
-        away = [t for t in flatten(call)[0] if isinstance(t, torch.Tensor) and not t.is_meta and t.dim()]
+        away = [t for t in tensors(call) if not t.is_meta and t.dim()]
         self.found += [hardcoded for tensor in away if (hardcoded := self._origin(tensor))]
         return map_tensors(lambda t: _on_meta(t) if t.dim() else t, call)
 
@@ -145,8 +145,8 @@ class _Watch:
 
     def _label(self, made: Any, name: str, sources: list[torch.Tensor]) -> Any:
         """Keep the origin of the tensors in ``made`` that are not on the meta device."""
-        for tensor in flatten(made)[0]:
-            if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
+        for tensor in tensors(made):
+            if not tensor.is_meta:
                 origins = [self._origins[id(t)][1] for t in sources if id(t) in self._origins]
                 if origins or not sources or name == "aten::lift_fresh":
                     hardcoded = origins[0] if origins else _here(name.removeprefix("aten::"), tensor.device)

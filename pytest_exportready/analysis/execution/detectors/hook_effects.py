@@ -15,7 +15,7 @@ from torch import nn
 from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.global_state import global_state_kept
-from pytest_exportready.analysis.execution.pytree import flatten, map_tensors
+from pytest_exportready.analysis.execution.pytree import map_tensors, tensors
 from pytest_exportready.analysis.module.hooks import HookPlace, UsersHook, users_hooks
 from pytest_exportready.analysis.module.snapshot import equal_bits, preserved
 from pytest_exportready.analysis.torch_internals.tensors import each_operator
@@ -74,11 +74,11 @@ class _Watch:
         was = map_tensors(lambda t: t.detach().clone(), through)
         own: dict[int, torch.Tensor] = {}
         aliases = map_tensors(lambda t: _alias(t, own), given[1:])
-        made: list[weakref.ref[torch.Tensor]] = [weakref.ref(t) for t in _tensors(aliases)]
+        made: list[weakref.ref[torch.Tensor]] = [weakref.ref(t) for t in tensors(aliases)]
         with each_operator(lambda operator, args, kwargs: _noted(operator(*args, **kwargs), made)):
             returned = self.hook(given[0], *aliases)
         returned = map_tensors(lambda t: own.get(id(t), t), returned)
-        passed_on = {id(t) for t in _tensors(returned)}
+        passed_on = {id(t) for t in tensors(returned)}
         self.seen += [ref for ref in made if id(ref()) not in passed_on]
         passes = through if returned is None else returned
         if self.before and returned is not None:
@@ -103,16 +103,12 @@ def _alias(tensor: torch.Tensor, own: dict[int, torch.Tensor]) -> torch.Tensor:
 
 
 def _noted(made: Any, refs: list[weakref.ref[torch.Tensor]]) -> Any:
-    refs += [weakref.ref(tensor) for tensor in _tensors(made)]
+    refs += [weakref.ref(tensor) for tensor in tensors(made)]
     return made
 
 
-def _tensors(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, torch.Tensor)]
-
-
 def _same(before: Any, after: Any) -> bool:
-    a, b = _tensors(before), _tensors(after)
+    a, b = tensors(before), tensors(after)
     return len(a) == len(b) and all(equal_bits(x, y.detach()) for x, y in zip(a, b, strict=True))
 
 

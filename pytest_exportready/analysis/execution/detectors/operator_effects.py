@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.analysis.execution.pytree import distinct, flatten
+from pytest_exportready.analysis.execution.pytree import distinct, flatten, tensors
 from pytest_exportready.analysis.module.snapshot import equal_bits
 from pytest_exportready.analysis.module.tensor_values import storage_address
 from pytest_exportready.analysis.program.nodes import is_custom
@@ -52,8 +52,8 @@ def observe(work: Callable[[], Any], found: dict[Any, Observed]) -> None:
                 seen.written[name] = None
             elif storage_address(now) in outputs:
                 seen.aliased[name] = None
-        tensors = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
-        seen.differentiated |= torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        needs_grad = any(tensor.requires_grad for tensor in tensors((args, kwargs)))
+        seen.differentiated |= torch.is_grad_enabled() and needs_grad
         return result
 
     with each_operator(handle):

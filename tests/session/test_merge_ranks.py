@@ -38,7 +38,7 @@ def test_the_worst_outcome_of_a_stage_counts() -> None:
         assert not merged.ready
 
 
-def test_what_one_rank_proves_for_all_is_not_skipped() -> None:
+def test_a_stage_that_one_rank_runs_for_all_is_not_skipped() -> None:
     lead = verdict(found("differs", "parity"), train="passed", parity="failed")
     other = verdict(train="passed", parity="skipped")
     merged = worst_of([lead, other])

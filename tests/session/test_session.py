@@ -57,7 +57,7 @@ def test_plain(): raise AssertionError
     ]
 
 
-def test_what_case_functions_do_wrong(project: Project) -> None:
+def test_errors_of_case_functions(project: Project) -> None:
     project.write("""
 import unittest
 @export_ready

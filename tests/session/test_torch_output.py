@@ -47,7 +47,7 @@ def test_graphs_of_a_failed_export_are_in_the_report_only(project: Project, argu
     assert GRAPH in output
 
 
-def test_what_torch_logs_asks_for_is_printed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_that_torch_logs_requests_is_printed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_LOGS", "graph_breaks")
     project.write(BRANCH)
     assert GRAPH in project.run(subprocess=True).stdout.str()

@@ -154,4 +154,4 @@ def _shape_of(value: object) -> str:
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)} ({', '.join(type(v).__name__ for v in value)})"
     kind = type(value).__name__ if not isinstance(value, type) else f"class {value.__name__}"
-    return "None" if value is None else f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}"
+    return "None" if value is None else f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_exportready.case.explained import ExplainedError
@@ -108,8 +108,7 @@ def as_case(returned: object) -> ExportCase:
         except (RuntimeError, TypeError) as error:
             given = shown(returned.target_device)
             raise CaseError(f'`target_device={given}` is not a torch device, such as "cuda"') from error
-    values = {f.name: getattr(returned, f.name) for f in fields(ExportCase)}
-    return ExportCase(**{**values, "args": tuple(returned.args)})
+    return replace(returned, args=tuple(returned.args))
 
 
 _FROM_EXPORT = "Return the module that it was exported from."
@@ -154,4 +153,4 @@ def _shape_of(value: object) -> str:
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)} ({', '.join(type(v).__name__ for v in value)})"
     kind = type(value).__name__ if not isinstance(value, type) else f"class {value.__name__}"
-    return "None" if value is None else f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}"
+    return "None" if value is None else f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeGuard
 
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.sanitize import shown
@@ -94,7 +94,9 @@ def case_options(
         raise CaseError(
             f'dynamic_shapes={shown(given["dynamic_shapes"])}: accepted are torch.export\'s form and "auto"'
         )
-    reason = _typed("reason", given["reason"], str, "")
+    reason = "" if given["reason"] is None else given["reason"]
+    if not isinstance(reason, str):
+        raise CaseError(f"reason={shown(reason)}: accepted is a str")
     ignore = _names("ignore", given["ignore"], codes)
     xfail_stage = _names("xfail_stage", given["xfail_stage"], stages)
     if (ignore or xfail_stage) and not reason.strip():
@@ -147,7 +149,7 @@ def _tolerance(given: object) -> tuple[float | None, float | None]:
         example = '{"rtol": 1e-4, "atol": 0.0}'
         raise CaseError(f"tolerance={shown(given)}: accepted is a dict of rtol and atol, such as {example}")
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        if not _is_finite(value) or value < 0:
             raise CaseError(f"tolerance[{name!r}]={shown(value)}: accepted is a finite number >= 0")
     return float(given.get("rtol", 0.0)), float(given.get("atol", 0.0))
 
@@ -162,7 +164,7 @@ def _budget(given: object) -> dict[str, float]:
         if name not in BUDGETS:
             hint = _did_you_mean(str(name), BUDGETS)
             raise CaseError(f"budget: unknown {shown(name)}{hint}. Accepted: {', '.join(BUDGETS)}")
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        if not _is_finite(value) or value <= 0:
             raise CaseError(f"budget[{name!r}]={shown(value)}: accepted is a finite number > 0")
     return {name: given[name] for name in BUDGETS if name in given}
 
@@ -180,12 +182,8 @@ def _names(argument: str, given: object, accepted: Collection[str]) -> tuple[str
     return tuple(dict.fromkeys(names))
 
 
-def _typed(argument: str, given: object, kind: type[str], default: str) -> str:
-    if given is None:
-        return default
-    if not isinstance(given, kind):
-        raise CaseError(f"{argument}={shown(given)}: accepted is a {kind.__name__}")
-    return given
+def _is_finite(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
 
 
 def _did_you_mean(name: str, accepted: Collection[str]) -> str:

@@ -52,7 +52,7 @@ from torch import nn
 from pytest_exportready.analysis.execution.call import run
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.global_state import global_state_kept
-from pytest_exportready.analysis.module.plain_tensor_attributes import loose_tensors
+from pytest_exportready.analysis.module.plain_tensor_attributes import plain_tensor_attributes
 from pytest_exportready.analysis.module.snapshot import preserved
 from pytest_exportready.analysis.source.bytecode import (
     attributes_read,
@@ -72,7 +72,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     model = subject.module
     if subject.allow_mutation:
         return
-    for name in dict.fromkeys(entry.attribute for entry in loose_tensors(model)):
+    for name in dict.fromkeys(entry.attribute for entry in plain_tensor_attributes(model)):
         prefix, _, attribute = name.rpartition(".")
         owner = model.get_submodule(prefix)
         if attribute not in vars(owner) or not _filled_by_forward(type(owner), attribute, vars(owner)[attribute]):

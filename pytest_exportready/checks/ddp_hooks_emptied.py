@@ -28,8 +28,8 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from pytest_exportready.analysis.module.hooks import describe, users_backward_hooks, users_forward_hooks
-from pytest_exportready.analysis.module.wrappers import inner_wrappers, unwrap, way_in, wrapped_module
+from pytest_exportready.analysis.module.hooks import describe, user_backward_hooks, user_forward_hooks
+from pytest_exportready.analysis.module.wrappers import inner_attribute, inner_wrappers, unwrap, wrapped_module
 from pytest_exportready.analysis.torch_internals.hooks import (
     backward_hooks,
     clear_backward_hooks,
@@ -49,30 +49,31 @@ PREFIXES = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapp
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    model, peeled = unwrap(subject.model)
-    if peeled:
-        yield _wrapped_root(subject.model, peeled)
+    model, wrappers = unwrap(subject.model)
+    if wrappers:
+        yield _wrapped_root(subject.model, wrappers)
     inner = inner_wrappers(model)
     for name, wrapper in inner:
+        inside = inner_attribute(wrapper)
         yield RULE.error(
             name,
-            f"`{name}` is wrapped in {type(wrapper).__name__}, so names inside it contain `{way_in(wrapper)}`.",
-            f"Assign `model.{name} = model.{name}.{way_in(wrapper)}`.",
+            f"`{name}` is wrapped in {type(wrapper).__name__}, so names inside it contain `{inside}`.",
+            f"Assign `model.{name} = model.{name}.{inside}`.",
         )
-    if not peeled and not inner and subject.checkpoint is not None:
+    if not wrappers and not inner and subject.checkpoint is not None:
         yield from _prefixes(model, subject.checkpoint)
     yield from _left_hooks(model, subject.strict)
 
 
-def _wrapped_root(root: nn.Module, peeled: list[str]) -> Finding:
+def _wrapped_root(root: nn.Module, wrappers: list[str]) -> Finding:
     path, module = "model", root
     hooks: list[str] = []
     while (inside := wrapped_module(module)) is not None:
-        path += f".{way_in(module)}"
+        path += f".{inner_attribute(module)}"
         hooks += [describe(hook).name for hook in comm_hooks(module) or ()]
         module = inside
     communication = f" It has a communication hook: {few(hooks)}." if hooks else ""
-    message = f"The model is wrapped in {' around '.join(peeled)}.{communication}"
+    message = f"The model is wrapped in {' around '.join(wrappers)}.{communication}"
     return RULE.error("", message, f"Export the module inside: `torch.export.export({path}, ...)`.")
 
 
@@ -124,7 +125,7 @@ def _present(prefixes: tuple[str, ...], names: set[str]) -> str:
 
 def _left_hooks(model: nn.Module, strict: bool) -> Iterator[Finding]:
     modules = dict(model.named_modules())
-    for hook, names in users_backward_hooks(model).items():
+    for hook, names in user_backward_hooks(model).items():
         fails = strict and any(name in modules for name in names)
         yield RULE.report(
             "error" if fails else "warning",
@@ -135,16 +136,16 @@ def _left_hooks(model: nn.Module, strict: bool) -> Iterator[Finding]:
             file=hook.file,
             line=hook.line,
         )
-    for hook, names in users_forward_hooks(model).items():
+    for hook, names in user_forward_hooks(model).items():
         message = f"Forward hook `{hook.name}` on {few(names)} runs while the program is traced."
         yield RULE.note(names[0], message, file=hook.file, line=hook.line)
 
 
 def remedy(subject: Subject) -> list[str]:
     actions = []
-    subject.model, peeled = unwrap(subject.model)
-    if peeled:
-        actions.append(f"Removed {', '.join(peeled)} around the model.")
+    subject.model, wrappers = unwrap(subject.model)
+    if wrappers:
+        actions.append(f"Removed {', '.join(wrappers)} around the model.")
     while inner := inner_wrappers(subject.model):
         name, wrapper = inner[0]
         parent, _, child = name.rpartition(".")

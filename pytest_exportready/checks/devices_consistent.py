@@ -46,7 +46,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.execution.detectors.hardcoded_devices import is_at
-from pytest_exportready.analysis.module.plain_tensor_attributes import LooseTensor, loose_tensors
+from pytest_exportready.analysis.module.plain_tensor_attributes import PlainTensor, plain_tensor_attributes
 from pytest_exportready.analysis.torch_internals.tensors import is_fake
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few, subject_of
@@ -60,7 +60,7 @@ _PLAIN = "plain tensor attributes, which are neither parameters nor buffers"
 def inspect(subject: Subject) -> Iterator[Finding]:
     model = subject.module
     state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    loose = loose_tensors(model)
+    loose = plain_tensor_attributes(model)
     yield from _without_values(state, loose, subject.checkpoint)
 
     placed = {name: t.device for name, t in state.items() if not (t.is_meta or is_fake(t) or _scalar_on_cpu(t))}
@@ -71,7 +71,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
 
 
 def _without_values(
-    state: Mapping[str, torch.Tensor], loose: list[LooseTensor], checkpoint: Mapping[str, object] | None
+    state: Mapping[str, torch.Tensor], loose: list[PlainTensor], checkpoint: Mapping[str, object] | None
 ) -> Iterator[Finding]:
     every = {**state, **{entry.name: entry.tensor for entry in loose}}
     fakes = [name for name, tensor in every.items() if is_fake(tensor)]
@@ -103,7 +103,7 @@ def _strays(placed: Mapping[str, torch.device], home: torch.device) -> Iterator[
             )
 
 
-def _loose(loose: list[LooseTensor], home: torch.device | None, target: str | None) -> Iterator[Finding]:
+def _loose(loose: list[PlainTensor], home: torch.device | None, target: str | None) -> Iterator[Finding]:
     real = [e for e in loose if not (e.tensor.is_meta or is_fake(e.tensor) or _scalar_on_cpu(e.tensor))]
     away = [e for e in real if home is not None and e.tensor.device != home]
     behind = [e for e in real if e not in away and target and not is_at(e.tensor.device, torch.device(target))]
@@ -122,11 +122,11 @@ def _loose(loose: list[LooseTensor], home: torch.device | None, target: str | No
         yield RULE.note(_where(rest), f"`.to()` does not move {_PLAIN}.")
 
 
-def _where(loose: list[LooseTensor]) -> str:
+def _where(loose: list[PlainTensor]) -> str:
     return few(entry.name for entry in loose)
 
 
-def _register(loose: list[LooseTensor]) -> str:
+def _register(loose: list[PlainTensor]) -> str:
     names = list(dict.fromkeys(entry.attribute.rpartition(".")[2] for entry in loose))
     return f"Register in `__init__`: {few(f'`self.register_buffer({name!r}, ...)`' for name in names)}."
 

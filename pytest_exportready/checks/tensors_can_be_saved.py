@@ -39,7 +39,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.module.plain_tensor_attributes import loose_tensors
+from pytest_exportready.analysis.module.plain_tensor_attributes import plain_tensor_attributes
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
 from pytest_exportready.checks._check import Check, Subject
@@ -57,7 +57,7 @@ FIXES = {
 def inspect(subject: Subject) -> Iterator[Finding]:
     model = subject.module
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    tensors |= {entry.name: entry.tensor for entry in loose_tensors(model) if not entry.handled}
+    tensors |= {entry.name: entry.tensor for entry in plain_tensor_attributes(model) if not entry.handled}
     kinds = {name: kind for name, tensor in tensors.items() if (kind := _kind(tensor))}
     for kind in dict.fromkeys(kinds.values()):
         names = [name for name in kinds if kinds[name] == kind]

@@ -42,7 +42,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.module.parameter_views import KeptView, kept_views
+from pytest_exportready.analysis.module.parameter_views import ParameterView, parameter_views
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.checks._check import Check, Subject
 
@@ -50,7 +50,7 @@ RULE = Rule("ER316", "weights_read_directly")
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
-    for view in kept_views(subject.module):
+    for view in parameter_views(subject.module):
         yield RULE.error(
             view.place,
             f"`forward` reads a view of `{view.weight}` that {_consequence(view)}",
@@ -58,7 +58,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _consequence(view: KeptView) -> str:
+def _consequence(view: ParameterView) -> str:
     if view.shares:
         return "becomes a constant of the program. New weights that are loaded by name do not reach it."
     return "keeps old values: the weight has other memory since `.to()`, `half()` or a load."

@@ -21,7 +21,7 @@ from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.input_variants import variations
 from pytest_exportready.analysis.execution.program_runner import RunningProgram
 from pytest_exportready.analysis.execution.pytree import distinct, map_tensors
-from pytest_exportready.analysis.module.snapshot import Preserved
+from pytest_exportready.analysis.module.snapshot import Snapshot
 from pytest_exportready.analysis.source.branch_rewriter import CannotRewrite, choices, rewritten
 from pytest_exportready.analysis.source.function_source import Source
 from pytest_exportready.analysis.source.source_edit import Edit, difference, edited, replaced
@@ -74,7 +74,7 @@ def _shown(patched: dict[Source, list[str]]) -> str:
 
 
 def _proved(failure: Failure, functions: dict[Source, list[Suspect]], patched: dict[Source, list[str]]) -> bool:
-    module, state = failure.module, Preserved(failure.module)
+    module, state = failure.module, Snapshot(failure.module)
 
     def output(call: Call) -> Any:
         try:

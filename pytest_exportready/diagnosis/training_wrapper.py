@@ -16,7 +16,7 @@ from __future__ import annotations
 from torch import nn
 
 from pytest_exportready.analysis.module.sharding import sharding_modules
-from pytest_exportready.analysis.module.wrappers import inner_wrappers, way_in, wrapped_module
+from pytest_exportready.analysis.module.wrappers import inner_attribute, inner_wrappers, wrapped_module
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
 from pytest_exportready.diagnosis._diagnosis import Diagnosis, Failure
@@ -57,7 +57,7 @@ def explain(failure: Failure) -> Finding | None:
 
 def _fix(wrappers: dict[str, nn.Module]) -> str:
     name, wrapper = next(iter(wrappers.items()), ("", None))
-    inner = way_in(wrapper) if wrapper is not None else "module"
+    inner = inner_attribute(wrapper) if wrapper is not None else "module"
     return f"Set `model.{name} = model.{name}.{inner}` before exporting." if name else f"Export `model.{inner}`."
 
 

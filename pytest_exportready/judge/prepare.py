@@ -61,7 +61,7 @@ def prepare_for_export(
         CannotCopy: The module has no faithful copy.
         OutputChanged: The outputs differ.
     """
-    inner, peeled = _unwrapped(model)
+    inner, wrappers = _unwrapped(model)
     actions: list[str] = []
     state: Mapping[str, Any] = {} if scaler is None else {"scaler": scaler}
     sharded = bool(sharding_modules(inner) or sharded_parameters(inner))
@@ -69,8 +69,8 @@ def prepare_for_export(
     before = [] if call is None else [EagerReference(model).output(call) for _ in range(2)]
     if inplace and sharded:
         raise CannotCopy("", "gathering its sharded parameters needs a copy", "Pass `inplace=False`.")
-    if peeled:
-        actions.append(f"Removed {', '.join(peeled)} around the model.")
+    if wrappers:
+        actions.append(f"Removed {', '.join(wrappers)} around the model.")
     if inplace:
         subject = Subject(inner, training_state=state)
     else:
@@ -103,11 +103,11 @@ def _require_equal(before: list[Any], after: Any) -> None:
 
 def _unwrapped(model: nn.Module) -> tuple[nn.Module, list[str]]:
     """Unwrap an AveragedModel, too: its module has the averaged weights under the names of training."""
-    inner, peeled = unwrap(model)
+    inner, wrappers = unwrap(model)
     while isinstance(inner, AveragedModel):
         averaged, more = unwrap(inner.module)
-        inner, peeled = averaged, [*peeled, type(inner).__name__, *more]
-    return inner, peeled
+        inner, wrappers = averaged, [*wrappers, type(inner).__name__, *more]
+    return inner, wrappers
 
 
 def _copy(inner: nn.Module, sharded: bool) -> tuple[nn.Module, list[str]]:

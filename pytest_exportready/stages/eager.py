@@ -15,7 +15,7 @@ from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.input_variants import variations
 from pytest_exportready.analysis.execution.pytree import named_leaves
 from pytest_exportready.analysis.execution.trial import EagerFailed, Observation, Trial
-from pytest_exportready.analysis.module.patched_forward import replaced_forwards
+from pytest_exportready.analysis.module.patched_forward import patched_forwards
 from pytest_exportready.analysis.module.snapshot import Change
 from pytest_exportready.analysis.source.bytecode import place_of_write
 from pytest_exportready.analysis.source.user_frames import user_place
@@ -176,7 +176,7 @@ def _suspects(trial: Trial) -> str:
         if isinstance(saved := (case.checkpoint or {}).get(name), torch.Tensor)
         and saved.dtype.itemsize > tensor.dtype.itemsize
     ]
-    return ", ".join([*(f"{name} (set, but not merged)" for name in flags), *replaced_forwards(module), *narrowed][:3])
+    return ", ".join([*(f"{name} (set, but not merged)" for name in flags), *patched_forwards(module), *narrowed][:3])
 
 
 STAGE = Stage(

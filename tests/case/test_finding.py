@@ -1,4 +1,4 @@
-"""finding: one form for everything that is told, safe to show and to keep."""
+"""Finding: one form for everything that is reported, safe to show and to store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_place(place: dict[str, object], shown: str) -> None:
 
 
 def test_only_errors_that_are_not_ignored_block() -> None:
-    """Warnings, information and what the user accepts are told only."""
+    """Warnings, notes and what the marker ignores do not block."""
     error = RULE.error("", "m", "f")
     assert error.blocks
     assert not error.ignored_because("known").blocks

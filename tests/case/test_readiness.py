@@ -76,7 +76,7 @@ CRASHED = StageResult("inspect", "infra", reason="the check batchnorm_frozen cra
 def test_the_first_line_is_the_verdict_and_every_reason_is_shown(
     stages: list[StageResult], findings: tuple[Finding, ...], verdict: str
 ) -> None:
-    """An infrastructure error is no verdict on the model, and whatever did not pass says why."""
+    """An infrastructure error is inconclusive, and every stage that did not pass has a reason."""
     found = Readiness("case", "plain", tuple(stages), findings)
     first, *rows = str(found).splitlines()
     assert first == f"case [plain]: {verdict}"

@@ -60,11 +60,11 @@ CONTENTS = [
 def test_tensor_contents_are_left_out(value: object) -> None:
     """str, repr and tolist of a tensor or an array lose their values, on one line or many; what is around stays."""
     for shown in (str(value), repr(value), str(value).replace(", ", ",\n"), str([value, value])):
-        told = without_tensors(f"before {shown} after")
-        assert told.startswith("before ")
-        assert told.endswith(" after")
-        assert not any(character.isdigit() for character in told)
-        assert "True" not in told
+        text = without_tensors(f"before {shown} after")
+        assert text.startswith("before ")
+        assert text.endswith(" after")
+        assert not any(character.isdigit() for character in text)
+        assert "True" not in text
 
 
 def test_a_list_that_is_cut_off_is_left_out() -> None:
@@ -108,7 +108,7 @@ def test_exception_text() -> None:
 
 @pytest.mark.parametrize("piece", ["tensor([1.0])", "[", "[0.1, ", "\x1b[", "tensor([1,(", "[1.0,,"])
 def test_huge_messages_take_no_time(piece: str) -> None:
-    """50 MiB of hostile text in a message: a short answer (quadratic work would take hours)."""
+    """50 MiB of hostile text in a message: a short result (quadratic work would take hours)."""
     assert len(exception_text(ValueError(piece * (50 * 2**20 // len(piece))))) <= 400
 
 

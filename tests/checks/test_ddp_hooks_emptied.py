@@ -73,7 +73,7 @@ def test_wrapper_inside() -> None:
 
 
 class Wrapping(nn.Module):
-    """A user's own class with one child called ``module``."""
+    """A user class with one child called ``module``."""
 
     def __init__(self) -> None:
         super().__init__()

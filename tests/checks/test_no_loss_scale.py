@@ -1,4 +1,4 @@
-"""A loss scale in the program is told wherever the scaler is kept; numbers that are the same by chance do not fail."""
+"""A loss scale in the program is reported wherever the scaler is; equal numbers by chance do not fail."""
 
 from __future__ import annotations
 

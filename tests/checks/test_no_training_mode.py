@@ -204,7 +204,7 @@ def _asks(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_the_mode_that_only_shows_in_the_output(function: object, severity: str) -> None:
-    """Noise, state, NaN and a forward that fails are no sign of a mode; the module stays as it was."""
+    """Noise, state, NaN and a forward that fails do not depend on the mode; the module stays as it was."""
     model = AsksElsewhere(function)
     state = torch.get_rng_state()
     assert [f.severity for f in inspect(Subject(model, (torch.ones(2, 3),)))] == [severity]

@@ -51,7 +51,7 @@ def test_written_in_a_method_that_forward_calls_while_training() -> None:
 def test_look_alikes_are_clean() -> None:
     assert judge(Buffered(persistent=True)) == []
     assert judge(Constant()) == []
-    assert judge(InEvalToo()) == []  # a stage tells that the answer depends on earlier calls
+    assert judge(InEvalToo()) == []  # a stage reports that the output depends on earlier calls
 
 
 def test_a_checkpoint_that_has_it_all_the_same_is_fine() -> None:

@@ -111,7 +111,7 @@ def test_ignored_with_a_reason() -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux keeps the peak")
-def test_the_memory_that_a_case_took_is_told() -> None:
+def test_the_peak_memory_of_a_case_is_reported() -> None:
     class Wasteful(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return x + torch.ones(1 << 26).sum()
@@ -178,7 +178,7 @@ def global_state() -> dict[str, Any]:
 
 
 def test_no_global_state_changes() -> None:
-    """Also when the user's own forward changes it."""
+    """Also if ``forward`` changes it."""
 
     class Rude(nn.Module):
         def __init__(self) -> None:
@@ -217,8 +217,8 @@ def test_a_case_that_cannot_be_trained() -> None:
     """A warning by default; an error where the scenario was asked for."""
     for required, severity in ((False, "warning"), (True, "error")):
         readiness = judge(nn.Flatten().eval(), "plain", required)
-        told = {(finding.code, finding.severity) for finding in readiness.findings}
-        assert ("ER103", severity) in told
+        reported = {(finding.code, finding.severity) for finding in readiness.findings}
+        assert ("ER103", severity) in reported
         assert readiness.ready is not required
 
 
@@ -232,7 +232,7 @@ def test_watch_names_each_stage_as_it_begins() -> None:
 
 
 def test_export_ready_check_arguments() -> None:
-    """torch.export's own names; what cannot be understood is said at once."""
+    """The names of torch.export; what is not accepted is reported at once."""
     net = nn.Linear(3, 3).eval()
     assert export_ready_check(net, (X,), strict=True, stages=["export"]).stages[-1].mode == "strict"
     with pytest.raises(CaseError, match=r"Write `\(x,\)`"):
@@ -264,7 +264,7 @@ def test_a_check_of_the_program_is_listed_where_there_was_one() -> None:
 
 
 def test_a_check_of_the_program_does_not_tell_a_known_cause_again() -> None:
-    """weights_read_directly has told of the view; the program's constant is the same fault."""
+    """weights_read_directly has reported the view; the program's constant has the same cause."""
 
     class Keeps(nn.Module):
         def __init__(self) -> None:

@@ -38,7 +38,7 @@ def trained(model: nn.Module) -> nn.Module:
     return model
 
 
-def answer(model: nn.Module) -> torch.Tensor:
+def output(model: nn.Module) -> torch.Tensor:
     with torch.no_grad():
         return copy.deepcopy(model).eval()(torch.ones(2, 3))
 
@@ -50,10 +50,10 @@ def errors(model: nn.Module) -> list[str]:
 
 def test_a_copy_is_prepared_and_the_original_stays_as_it_was() -> None:
     model = trained(Net())
-    before, state = answer(model), {k: v.clone() for k, v in model.state_dict().items()}
+    before, state = output(model), {k: v.clone() for k, v in model.state_dict().items()}
     prepared = prepare_for_export(nn.DataParallel(model))
     assert errors(prepared.module) == []
-    assert torch.equal(answer(prepared.module), before)
+    assert torch.equal(output(prepared.module), before)
     assert model.training
     assert model.lin.weight.grad is not None
     assert all(torch.equal(state[k], v) for k, v in model.state_dict().items())
@@ -69,11 +69,11 @@ def test_a_copy_is_prepared_and_the_original_stays_as_it_was() -> None:
 def test_in_place_it_is_the_module_itself() -> None:
     model = trained(Net())
     model.lin.register_full_backward_hook(lambda *_: None)
-    before = answer(model)
+    before = output(model)
     prepared = prepare_for_export(nn.DataParallel(model), inplace=True)
     assert prepared.module is model
     assert errors(model) == []
-    assert torch.equal(answer(model), before)
+    assert torch.equal(output(model), before)
     assert prepare_for_export(model, inplace=True).actions == []
 
 
@@ -272,13 +272,13 @@ def test_an_averaged_model_comes_off_with_the_names_of_training() -> None:
 
 def test_checkpoint_wrappers_come_off() -> None:
     net = trained(Net()).eval()
-    names, before = list(net.state_dict()), answer(net)
+    names, before = list(net.state_dict()), output(net)
     net.lin = checkpoint_wrapper(net.lin)
     prepared = prepare_for_export(net, example_inputs=(torch.ones(2, 3),))
     assert "Removed CheckpointWrapper around lin." in prepared.actions
     assert list(prepared.module.state_dict()) == names
     assert type(prepared.module.lin) is nn.Linear
-    assert torch.equal(answer(prepared.module), before)
+    assert torch.equal(output(prepared.module), before)
 
 
 def test_moved_last() -> None:

@@ -11,7 +11,7 @@ from torch import nn
 
 from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.compare import has_nan
-from pytest_exportready.analysis.module.snapshot import Change, Preserved
+from pytest_exportready.analysis.module.snapshot import Change, Snapshot
 from pytest_exportready.analysis.module.wrappers import unwrap
 
 
@@ -25,11 +25,11 @@ class EagerReference:
         self.module = unwrap(model)[0]
 
     @cached_property
-    def _trained(self) -> Preserved:
-        return Preserved(self.module)
+    def _trained(self) -> Snapshot:
+        return Snapshot(self.module)
 
     @contextmanager
-    def in_eval_mode(self) -> Iterator[Preserved]:
+    def in_eval_mode(self) -> Iterator[Snapshot]:
         """Put the module in eval mode; restore its mode and state at the end."""
         trained = self._trained
         try:

@@ -48,7 +48,7 @@ def is_of_torch(place: HookPlace) -> bool:
     return place.file.startswith(_OF_TORCH)
 
 
-def users_backward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
+def user_backward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
     """Return for each function the modules and parameters that have it as a backward hook."""
     found: dict[HookPlace, list[str]] = {}
     for name, module in model.named_modules():
@@ -60,7 +60,7 @@ def users_backward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
     return found
 
 
-def users_forward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
+def user_forward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
     """Return for each function, except those of torch, the modules that have it as a forward hook."""
     found: dict[HookPlace, list[str]] = {}
     for name, module in model.named_modules():
@@ -72,7 +72,7 @@ def users_forward_hooks(model: nn.Module) -> dict[HookPlace, list[str]]:
 
 
 @dataclass(frozen=True, eq=False)
-class UsersHook:
+class UserHook:
     """One forward hook that is not of torch."""
 
     name: str  # of its module; ``every module`` for a global one
@@ -84,7 +84,7 @@ class UsersHook:
     owned: bool  # whether it is defined in the class of one of the model's modules
 
 
-def users_hooks(model: nn.Module) -> list[UsersHook]:
+def user_hooks(model: nn.Module) -> list[UserHook]:
     """Return the forward and pre-forward hooks of the modules, and those registered for every module."""
     tables = [("every module", forward_hook_tables(None))]
     tables += [(name, forward_hook_tables(module)) for name, module in model.named_modules()]
@@ -96,7 +96,7 @@ def users_hooks(model: nn.Module) -> list[UsersHook]:
     ]
     classes = {type(module).__name__ for module in model.modules()} if found else set()
     return [
-        UsersHook(name, hook, place, kind == "before", table, key, not classes.isdisjoint(place.name.split(".")[:-1]))
+        UserHook(name, hook, place, kind == "before", table, key, not classes.isdisjoint(place.name.split(".")[:-1]))
         for name, kind, table, key, hook in found
         if not is_of_torch(place := describe(hook))
     ]

@@ -14,7 +14,7 @@ _ATOMS = frozenset({bool, int, float, str, bytes, type(None), torch.dtype, torch
 _NO_STATE = (type, FunctionType, MethodType, ModuleType)
 
 
-def users_packages(model: nn.Module) -> frozenset[str]:
+def user_packages(model: nn.Module) -> frozenset[str]:
     """Return the top-level packages of the modules' classes, except torch."""
     return frozenset({type(module).__module__.split(".")[0] for module in model.modules()} - {"torch"})
 

@@ -10,7 +10,7 @@ from types import CodeType
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.module.nested_values import inside, users_packages
+from pytest_exportready.analysis.module.nested_values import inside, user_packages
 from pytest_exportready.analysis.module.tensor_values import storage_address
 from pytest_exportready.analysis.source.bytecode import (
     attributes_read,
@@ -26,7 +26,7 @@ _COPIES = frozenset({"clone", "copy", "deepcopy", "shape", "size", "numel"})
 
 
 @dataclass(frozen=True)
-class KeptView:
+class ParameterView:
     """A view of a parameter in a plain attribute."""
 
     place: str  # qualified name of the view
@@ -34,22 +34,27 @@ class KeptView:
     shares: bool  # whether it still has the memory of the parameter
 
 
-def kept_views(model: nn.Module) -> Iterator[KeptView]:
+def parameter_views(model: nn.Module) -> Iterator[ParameterView]:
     """Yield every such view, except parameters in a second place and what forward or a pre-forward hook recomputes."""
-    packages = users_packages(model)
-    weights: dict[int, str] = {}
+    weights = {storage_address(parameter): name for name, parameter in model.named_parameters()}
+    weights.pop(0, None)
+    for prefix, module, attribute, place, found in _plain_tensors(model):
+        if not found.is_leaf or forward_hooks(module) or not _read_only(type(module), attribute):
+            continue
+        shared = weights.get(storage_address(found), "")
+        weight = shared or _taken_from(module, prefix, attribute, found)
+        if weight:
+            yield ParameterView(f"{prefix}.{attribute}{place}".removeprefix("."), weight, bool(shared))
+
+
+def _plain_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, str, torch.Tensor]]:
+    """Yield ``(module's name, module, attribute, place inside it, tensor)``, without parameters."""
+    packages = user_packages(model)
     for prefix, module in model.named_modules():
         for attribute, value in plain_attributes(module).items():
             for place, found in inside(value, packages):
-                if isinstance(found, nn.Parameter) or not isinstance(found, torch.Tensor) or not found.is_leaf:
-                    continue
-                if not forward_hooks(module) and _read_only(type(module), attribute):
-                    weights = weights or {storage_address(p): name for name, p in model.named_parameters()}
-                    memory = storage_address(found)
-                    shared = weights.get(memory) if memory else None
-                    weight = shared or _taken_from(module, prefix, attribute, found)
-                    if weight:
-                        yield KeptView(f"{prefix}.{attribute}{place}".removeprefix("."), weight, shared is not None)
+                if isinstance(found, torch.Tensor) and not isinstance(found, nn.Parameter):
+                    yield prefix, module, attribute, place, found
 
 
 def _read_only(kind: type, attribute: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 
-def replaced_forwards(model: nn.Module) -> list[str]:
+def patched_forwards(model: nn.Module) -> list[str]:
     """Return ``layer.forward (replaced on the instance)`` or ``forward (decorated with torch.autocast)`` for each."""
     found = []
     for name, module in model.named_modules():

@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.module.nested_values import inside, users_packages
+from pytest_exportready.analysis.module.nested_values import inside, user_packages
 from pytest_exportready.analysis.module.tensor_values import storage_address
 from pytest_exportready.analysis.source.bytecode import (
     attributes_read,
@@ -28,7 +28,7 @@ _PLAIN = (FunctionType, staticmethod, classmethod, property, bool, int, float, s
 
 
 @dataclass(frozen=True, eq=False)
-class LooseTensor:
+class PlainTensor:
     """One such tensor."""
 
     name: str  # qualified, with its place in a list or dict: ``blocks.0.table[2]``
@@ -38,7 +38,7 @@ class LooseTensor:
     """Whether ``forward`` recomputes it, may move it or never reads it, or the class moves it in ``to``."""
 
 
-def loose_tensors(model: nn.Module) -> list[LooseTensor]:
+def plain_tensor_attributes(model: nn.Module) -> list[PlainTensor]:
     """Return every tensor that is an attribute of a module, or inside a list, tuple, dict or user object that is.
 
     Aliases of parameters and buffers (the same object or storage) are left out, and so are tensors that a pre-forward
@@ -60,7 +60,7 @@ def loose_tensors(model: nn.Module) -> list[LooseTensor]:
     reached = [code for kind in kinds for code in reached_from_forward(kind)]
     movers = [code for kind in kinds for name, code in methods(kind).items() if name in _OWN_MOVERS]
     return [
-        LooseTensor(
+        PlainTensor(
             name + place,
             name,
             tensor,
@@ -77,7 +77,7 @@ def recomputed_tensors(model: nn.Module) -> list[torch.Tensor]:
 
 def _attributes(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, str, torch.Tensor]]:
     """Yield ``(module's name, module, attribute, place inside it, tensor)``, with attributes of the class."""
-    packages = users_packages(model)
+    packages = user_packages(model)
     for prefix, module in model.named_modules():
         own = plain_attributes(module)
         kind: type = type(module)

@@ -34,7 +34,7 @@ class Change:
     now: Any = None  # the current value of the attribute; the tensor for ``written``
 
 
-class Preserved:
+class Snapshot:
     """The state of a module at one moment; see ``preserved``."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -168,14 +168,14 @@ class _TensorState:
 
 
 @contextmanager
-def preserved(model: nn.Module) -> Iterator[Preserved]:
+def preserved(model: nn.Module) -> Iterator[Snapshot]:
     """Within the block ``model`` may be changed in any way; after it, ``model`` is as before.
 
     Covers every module, attribute, container and tensor reachable from it, and objects of user classes: data, modes,
     hooks, gradients, classes, Python counters, caches, methods patched on the instance. Costs one copy of the tensor
     data.
     """
-    state = Preserved(model)
+    state = Snapshot(model)
     try:
         yield state
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.module.nested_values import inside, users_packages
+from pytest_exportready.analysis.module.nested_values import inside, user_packages
 from pytest_exportready.analysis.source.bytecode import globals_read, reached_from_forward
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes
 
@@ -22,7 +22,7 @@ def unregistered_tensors(model: nn.Module, *, functions: bool = False) -> Iterat
         functions: Also in closures and arguments of functions, and in globals that forward reads (``HEAD.weight``).
     """
     registered = {id(module) for module in model.modules()}
-    packages = users_packages(model)
+    packages = user_packages(model)
     for prefix, value in [*_attributes(model), *(_globals(model) if functions else ())]:
         for place, found in inside(value, packages, functions):
             if isinstance(found, torch.Tensor):

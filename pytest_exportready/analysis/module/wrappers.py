@@ -22,11 +22,11 @@ def wrapped_module(module: nn.Module) -> nn.Module | None:
 
 def unwrap(model: nn.Module) -> tuple[nn.Module, list[str]]:
     """Return the module inside all outer training wrappers, and their class names, outermost first."""
-    peeled = []
+    wrappers = []
     while (inner := wrapped_module(model)) is not None:
-        peeled.append(type(model).__name__)
+        wrappers.append(type(model).__name__)
         model = inner
-    return model, peeled
+    return model, wrappers
 
 
 def inner_wrappers(model: nn.Module) -> list[tuple[str, nn.Module]]:
@@ -35,7 +35,7 @@ def inner_wrappers(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return [(name, module) for name, module in named if name and wrapped_module(module) is not None]
 
 
-def way_in(wrapper: nn.Module) -> str:
+def inner_attribute(wrapper: nn.Module) -> str:
     """Return the attribute of ``wrapper`` that is the wrapped module."""
     if compiled_source(wrapper) is not None:
         return "_orig_mod"

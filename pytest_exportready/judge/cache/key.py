@@ -34,13 +34,9 @@ def verdict_key(trial: Trial) -> str:
         NotCacheable: An input, a value or a function cannot be compared with another run.
     """
     case, values = trial.case, CanonicalValues()
-    given = (case.args, dict(case.kwargs), case.more_inputs, case.golden, case.checkpoint)
+    given = (trial.call, case.more_inputs, case.golden, case.checkpoint)
     settings = (case.golden_tolerance, case.target_device, case.stateful_calls, case.allow_mutation, case.trainable)
-    parts = (
-        values.of(case.model, "the model"),
-        values.of(given, "the inputs"),
-        values.of(case.loss, "loss"),
-    )
+    parts = (values.of(case.model, "the model"), values.of(given, "the inputs"), values.of(case.loss, "loss"))
     return digest(
         _program(trial.program),
         parts,
@@ -84,8 +80,7 @@ def _program(program: ExportedProgram | None) -> tuple[str, str]:
 
 def _outputs(trial: Trial) -> list[Any]:
     """Return the outputs for all inputs, which show what forward reads in addition, such as a file."""
-    case = trial.case
-    calls = [(case.args, dict(case.kwargs)), *((tuple(args), kwargs) for args, kwargs in case.more_inputs)]
+    calls = [trial.call, *((tuple(args), kwargs) for args, kwargs in trial.case.more_inputs)]
     return [named_leaves(output) for output in trial.reference.outputs(calls)]
 
 

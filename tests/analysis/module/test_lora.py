@@ -53,7 +53,7 @@ def test_merged_weights_are_those_of_the_checkpoint(layer: Adapted | OnTheSide) 
     assert list(inspect(Subject(model, checkpoint=checkpoint))) == []
 
 
-def test_another_change_is_told_all_the_same() -> None:
+def test_another_change_is_still_reported() -> None:
     model = nn.Sequential(Adapted(6, 4))
     checkpoint = saved(model)
     model[0].merge()

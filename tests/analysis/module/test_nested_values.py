@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.module.nested_values import inside, users_packages
+from pytest_exportready.analysis.module.nested_values import inside, user_packages
 
 
 class Record:
@@ -38,5 +38,5 @@ def test_objects_of_others_and_circles_are_not_followed() -> None:
 def test_users_packages() -> None:
     class Own(nn.Linear): ...
 
-    assert users_packages(nn.Linear(1, 1)) == frozenset()
-    assert users_packages(nn.Sequential(Own(1, 1))) == {__name__.split(".")[0]}
+    assert user_packages(nn.Linear(1, 1)) == frozenset()
+    assert user_packages(nn.Sequential(Own(1, 1))) == {__name__.split(".")[0]}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from pytest_exportready.analysis.module.patched_forward import replaced_forwards
+from pytest_exportready.analysis.module.patched_forward import patched_forwards
 
 
 class Decorated(nn.Linear):
@@ -16,8 +16,8 @@ def test_named_with_how() -> None:
     patched = nn.Linear(2, 2)
     patched.forward = lambda x: x
     model = nn.Sequential(nn.Linear(2, 2), patched, Decorated(2, 2))
-    assert replaced_forwards(model) == [
+    assert patched_forwards(model) == [
         "1.forward (replaced on the instance)",
         "2.forward (decorated with torch.autocast)",
     ]
-    assert replaced_forwards(Decorated(2, 2)) == ["forward (decorated with torch.autocast)"]
+    assert patched_forwards(Decorated(2, 2)) == ["forward (decorated with torch.autocast)"]

@@ -201,7 +201,7 @@ def test_hooks_come_and_go() -> None:
 
 
 def test_fake_tensors_of_an_export_are_removed() -> None:
-    """Non-strict export leaves a FakeTensor on this module: changes() tells, the block takes it away."""
+    """Non-strict export leaves a FakeTensor on this module: changes() reports it, the block removes it."""
 
     class Caching(nn.Module):
         last = None
@@ -220,7 +220,7 @@ def test_fake_tensors_of_an_export_are_removed() -> None:
     assert "seen" not in vars(net)
 
 
-def test_changes_are_told_by_name() -> None:
+def test_changes_are_reported_by_name() -> None:
     """Written, set, added and removed, each with its qualified name; nothing when nothing changed."""
     net = Net()
     with preserved(net) as state:
@@ -231,7 +231,7 @@ def test_changes_are_told_by_name() -> None:
         net.new = 1
         del net.ratio
         net.last.append(3)
-        told = {(change.where, change.what) for change in state.changes()}
+        reported = {(change.where, change.what) for change in state.changes()}
     named = {
         ("calls", "set"),
         ("cache.steps", "set"),
@@ -239,5 +239,5 @@ def test_changes_are_told_by_name() -> None:
         ("ratio", "removed"),
         ("last", "set"),
     }
-    assert named <= told
-    assert any(what == "written" for _, what in told)
+    assert named <= reported
+    assert any(what == "written" for _, what in reported)

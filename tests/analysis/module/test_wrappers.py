@@ -17,11 +17,11 @@ def test_unwraps_from_outside_in(tmp_path: Path) -> None:
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
         wrapped = torch.compile(DistributedDataParallel(net), backend="eager")
-        inner, peeled = unwrap(wrapped)
+        inner, wrappers = unwrap(wrapped)
     finally:
         dist.destroy_process_group()
     assert inner is net
-    assert peeled == ["OptimizedModule", "DistributedDataParallel"]
+    assert wrappers == ["OptimizedModule", "DistributedDataParallel"]
 
 
 def test_leaves_what_is_no_training_wrapper() -> None:

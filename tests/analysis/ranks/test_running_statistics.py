@@ -156,7 +156,7 @@ def test_synchronized_norms_have_no_leeway(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_norms_that_do_not_track() -> None:
-    """InstanceNorm without statistics, and buffers deleted by hand."""
+    """InstanceNorm without statistics, and deleted buffers."""
     norm = nn.BatchNorm1d(3)
     norm.num_batches_tracked = None
     assert not drift(norm, statistics(nn.BatchNorm1d(3))).differs

@@ -1,4 +1,4 @@
-"""A compiled program is kept once it agreed, and found for the same program, weights and compiler only."""
+"""A compiled program is cached after it agreed, and used for the same program, weights and compiler only."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def trial(folder: Path, net: nn.Module | None = None, x: Tensor = X, keep: bool 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A compiler whose package is one line and whose answers are the module's times ``1`` or what the line says."""
+    """A compiler with one line as its package, and whose outputs are the module's times ``1`` or that number."""
 
     def compile_it(program: Any, path: str) -> str:
         Path(path).write_text("1")
@@ -86,8 +86,8 @@ def test_a_package_is_compiled_once_and_compared_each_time(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("compiled")
-def test_a_kept_package_that_does_not_agree_is_no_fault_of_the_program(tmp_path: Path) -> None:
-    """It is compiled anew and replaced."""
+def test_a_cached_package_that_does_not_agree_is_not_a_failure_of_the_program(tmp_path: Path) -> None:
+    """It is compiled again and replaced."""
     first = trial(tmp_path / "cache")
     assert first.cache is not None
     first.cache.save_artifact(first, NAME, b"2")

@@ -18,7 +18,7 @@ from pytest_exportready.analysis.execution.trial import NotCacheable
 from pytest_exportready.judge.cache.canonical_values import CanonicalValues
 
 
-def spell(value: Any) -> str:
+def canonical(value: Any) -> str:
     return repr(CanonicalValues().of(value, "it"))
 
 
@@ -107,14 +107,14 @@ PAIRS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
 
 @pytest.mark.parametrize(("make", "one", "other"), PAIRS.values(), ids=PAIRS)
 def test_equal_values_are_alike_and_others_are_not(make: Callable[[Any], Any], one: Any, other: Any) -> None:
-    assert spell(make(one)) == spell(make(one))
-    assert spell(make(one)) != spell(make(other))
+    assert canonical(make(one)) == canonical(make(one))
+    assert canonical(make(one)) != canonical(make(other))
 
 
 @pytest.mark.parametrize("value", [threading.Lock(), (x for x in "ab"), [{"a": threading.Lock()}]], ids="abc")
 def test_what_cannot_be_compared(value: object) -> None:
     with pytest.raises(NotCacheable, match=r"it.* is a (lock|generator)"):
-        spell(value)
+        canonical(value)
 
 
 def test_what_is_nested_too_deep() -> None:
@@ -122,7 +122,7 @@ def test_what_is_nested_too_deep() -> None:
     for _ in range(5000):
         deep = [deep]
     with pytest.raises(NotCacheable, match="nested too deep"):
-        spell(deep)
+        canonical(deep)
 
 
 def test_the_files_behind_classes_and_functions_are_known() -> None:

@@ -12,7 +12,7 @@ from torch import nn
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import distinct, flatten, named_leaves
-from pytest_exportready.analysis.module.nested_values import inside, users_packages
+from pytest_exportready.analysis.module.nested_values import inside, user_packages
 from pytest_exportready.analysis.module.snapshot import equal_bits, preserved
 from pytest_exportready.analysis.module.tensor_values import storage_address
 from pytest_exportready.analysis.torch_internals.modules import plain_attributes
@@ -107,7 +107,7 @@ def _parts(value: Any) -> tuple[str, list[int]]:
 def _module_tensors(module: nn.Module) -> dict[int, str]:
     """Return the names of the module's tensors by memory; parameters and buffers take precedence over attributes."""
     tensors: list[tuple[str, Any]] = [*module.named_parameters(), *module.named_buffers()]
-    packages = users_packages(module)
+    packages = user_packages(module)
     for prefix, part in module.named_modules():
         for name, value in plain_attributes(part).items():
             tensors += [(f"{prefix}.{name}{place}".removeprefix("."), kept) for place, kept in inside(value, packages)]

@@ -20,7 +20,7 @@ from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.detectors.device_spoofing import Line, SpoofDevice
 from pytest_exportready.analysis.execution.pytree import distinct, flatten, map_tensors, tensors
-from pytest_exportready.analysis.module.snapshot import Preserved
+from pytest_exportready.analysis.module.snapshot import Snapshot
 from pytest_exportready.analysis.torch_internals.tensors import each_operator
 from pytest_exportready.case.sanitize import exception_text
 
@@ -60,7 +60,7 @@ def branches(module: nn.Module, call: Call, own: torch.device, target: torch.dev
     Raises:
         Exception: whatever the module raises on ``own``, where it is.
     """
-    trained = Preserved(module)
+    trained = Snapshot(module)
 
     def spoofed(spoofs: Callable[[Line], bool], autocasts: Sequence[str] = ()) -> _Run:
         try:

@@ -16,7 +16,7 @@ from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.compare import Tolerance, compare
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.pytree import map_tensors, tensors
-from pytest_exportready.analysis.module.hooks import HookPlace, UsersHook, users_hooks
+from pytest_exportready.analysis.module.hooks import HookPlace, UserHook, user_hooks
 from pytest_exportready.analysis.module.snapshot import equal_bits, preserved
 from pytest_exportready.analysis.torch_internals.tensors import each_operator
 
@@ -39,7 +39,7 @@ def hook_effects(model: nn.Module, call: Call) -> list[HookEffect]:
     Raises:
         Exception: whatever the call raises.
     """
-    hooks = users_hooks(model)
+    hooks = user_hooks(model)
     effects: dict[HookPlace, HookEffect] = {}
     watches = []
     for hook in hooks:
@@ -112,7 +112,7 @@ def _same(before: Any, after: Any) -> bool:
     return len(a) == len(b) and all(equal_bits(x, y.detach()) for x, y in zip(a, b, strict=True))
 
 
-def _same_without(model: nn.Module, hooks: list[UsersHook], call: Call, output: Any) -> bool:
+def _same_without(model: nn.Module, hooks: list[UserHook], call: Call, output: Any) -> bool:
     nothing: Callable[..., None] = lambda *_: None  # noqa: E731
     try:
         with preserved(model), global_state_kept(), _in_place(hooks, [nothing] * len(hooks)):
@@ -123,7 +123,7 @@ def _same_without(model: nn.Module, hooks: list[UsersHook], call: Call, output: 
 
 
 @contextmanager
-def _in_place(hooks: list[UsersHook], others: list[Callable[..., Any]]) -> Iterator[None]:
+def _in_place(hooks: list[UserHook], others: list[Callable[..., Any]]) -> Iterator[None]:
     for hook, other in zip(hooks, others, strict=True):
         hook.table[hook.key] = other
     try:

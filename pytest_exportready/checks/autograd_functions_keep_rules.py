@@ -54,7 +54,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready.analysis.source.autograd_functions import autograd_functions
-from pytest_exportready.analysis.source.autograd_rules import breaches
+from pytest_exportready.analysis.source.autograd_rules import violations
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.wording import few
 from pytest_exportready.checks._check import Check, Subject
@@ -64,7 +64,7 @@ RULE = Rule("ER160", "autograd_functions_keep_rules")
 
 def inspect(subject: Subject) -> Iterator[Finding]:
     for function, module in autograd_functions(subject.model).items():
-        found = breaches(function)
+        found = violations(function)
         if found:
             file, line, _ = found[0]
             yield RULE.report(

@@ -15,7 +15,7 @@ from torch.export.graph_signature import InputKind, InputSpec
 from torch.fx.node import map_arg
 
 from pytest_exportready.analysis.program.nodes import graphs, operator_name, owner, source
-from pytest_exportready.analysis.program.program_copy import twin
+from pytest_exportready.analysis.program.program_copy import program_copy
 from pytest_exportready.analysis.torch_internals.programs import tracing_mode
 from pytest_exportready.case.explained import ExplainedError
 from pytest_exportready.case.wording import few
@@ -50,7 +50,7 @@ def purify_devices(program: ExportedProgram) -> ExportedProgram:
         DeviceBaked: A node cannot follow an input: an enabled ``torch.autocast`` of a fixed device type, a custom
             operator with a device argument, or tensors of the program on several devices.
     """
-    freed = twin(program)
+    freed = program_copy(program)
     freeing = _Freeing(freed)
     for module in graphs(freed):
         for node in list(module.graph.nodes):

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import distinct, map_tensors
-from pytest_exportready.analysis.program.program_copy import twin
+from pytest_exportready.analysis.program.program_copy import program_copy
 
 
 @cache
@@ -32,6 +32,6 @@ def output_on(program: ExportedProgram, call: Call, device: torch.device) -> Any
     The weights are copied to ``device``; ``program`` keeps its own.
     """
     with torch.no_grad():
-        module: nn.Module = twin(program).module().to(device)
+        module: nn.Module = program_copy(program).module().to(device)
         args, kwargs = map_tensors(lambda t: t.to(device), distinct((tuple(call[0]), dict(call[1]))))
         return map_tensors(lambda t: t.cpu(), module(*args, **kwargs))

@@ -1,1 +1,1 @@
-"""Functions on an ExportedProgram."""
+"""Inspect exported programs."""

@@ -1,4 +1,4 @@
-"""Autocast regions that a program has recorded."""
+"""Autocast regions in a program."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pytest_exportready.analysis.program.nodes import calls, nested, operator_na
 
 @dataclass(frozen=True)
 class Region:
-    """device_type, dtype: as recorded. modules: those whose code the calls in it come from, outermost first."""
+    """One autocast region."""
 
     device_type: str
     dtype: torch.dtype | None
-    modules: tuple[str, ...]
+    modules: tuple[str, ...]  # whose code the calls in it come from, outermost first
     file: str
     line: int
 
 
 def enabled_regions(program: ExportedProgram) -> Iterator[Region]:
-    """Every region in which autocast is on."""
+    """Yield every region in which autocast is enabled."""
     for node in calls(program):
         if operator_name(node) == "wrap_with_autocast" and node.args[2]:
             dtype = node.args[1] if isinstance(node.args[1], torch.dtype) else None
@@ -31,7 +31,7 @@ def enabled_regions(program: ExportedProgram) -> Iterator[Region]:
 
 
 def _modules(node: torch.fx.Node) -> tuple[str, ...]:
-    """Module names on the way to what all calls of the region have in common, the root's first."""
+    """Return the names of the modules that contain all calls of the region, from the root."""
     owners = [owner(call).split(".") for graph in nested(node) for call in graph.graph.nodes if _in_a_module(call)]
     shared: list[str] = []
     for parts in zip(*owners, strict=False):

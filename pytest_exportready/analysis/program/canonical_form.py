@@ -1,4 +1,4 @@
-"""One canonical text for equal things: literals, sizes with symbols, devices, the bytes of tensors."""
+"""Canonical forms: equal literals, symbolic sizes, devices and tensors have equal forms."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import torch
 from pytest_exportready.analysis.program.tensor_hash import tensor_digest
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_LENGTH = 16  # bytes: two graphs of all that are ever made are not taken for one
+_LENGTH = 16  # bytes: enough that no two graphs collide
 
 
 def digest(*parts: object) -> str:
-    """Hash of ``parts``: strings, and nested tuples of them."""
+    """Return the hash of strings and nested tuples of strings."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=_LENGTH).hexdigest()
 
 
 class Symbols:
-    """Names for symbolic sizes, in the order in which the inputs show them."""
+    """Names for symbolic sizes, in the order of the inputs."""
 
     def __init__(self) -> None:
         self.names: dict[Any, Any] = {}
 
-    def spell(self, size: object) -> str:
-        """A size or stride; a new symbol gets the next name."""
+    def canonical(self, size: object) -> str:
+        """Return a size or stride; a new symbol gets the next name."""
         if not isinstance(size, torch.SymInt):
             return str(size)
         import sympy  # type: ignore[import-untyped]
@@ -38,10 +38,12 @@ class Symbols:
         return str(sympy.expand(expression.xreplace(self.names)))
 
 
-def spell(value: Any, of_node: Callable[[torch.fx.Node], str], home: torch.device) -> object:
-    """``value`` of an argument as strings and tuples: typed, floats exact, nodes as ``of_node`` has them.
+def canonical(value: Any, of_node: Callable[[torch.fx.Node], str], home: torch.device) -> object:
+    """Return an argument as strings and tuples: with types, and exact floats.
 
-    home: the device of the program's inputs. On it, one device is as good as another of its type.
+    Args:
+        of_node: Returns the form of a node.
+        home: The device of the program's inputs; its index is left out.
     """
     if isinstance(value, torch.fx.Node):
         return of_node(value)
@@ -54,18 +56,18 @@ def spell(value: Any, of_node: Callable[[torch.fx.Node], str], home: torch.devic
     if isinstance(value, torch.device):
         return "device", "home" if value == home else str(value)
     if isinstance(value, slice):
-        return "slice", *(spell(part, of_node, home) for part in (value.start, value.stop, value.step))
+        return "slice", *(canonical(part, of_node, home) for part in (value.start, value.stop, value.step))
     if isinstance(value, Mapping):
-        return "dict", *((str(key), spell(inner, of_node, home)) for key, inner in value.items())
+        return "dict", *((str(key), canonical(inner, of_node, home)) for key, inner in value.items())
     if isinstance(value, Sequence):
-        return "list", *(spell(inner, of_node, home) for inner in value)
+        return "list", *(canonical(inner, of_node, home) for inner in value)
     if isinstance(value, torch.Tensor):
         return "tensor", tensor_digest(value)
-    return type(value).__name__, _ADDRESS.sub("", str(value))  # dtype, layout, memory format, what is left
+    return type(value).__name__, _ADDRESS.sub("", str(value))  # dtype, layout, memory format and others
 
 
-def spell_tensor(tensor: torch.Tensor, symbols: Symbols, home: torch.device) -> tuple[object, ...]:
-    """What a program states of an input: dtype, shape, strides, device."""
-    strides = tuple(map(symbols.spell, tensor.stride())) if tensor.layout == torch.strided else str(tensor.layout)
-    shape = tuple(map(symbols.spell, tensor.shape))
+def canonical_tensor(tensor: torch.Tensor, symbols: Symbols, home: torch.device) -> tuple[object, ...]:
+    """Return dtype, shape, strides and device of an input."""
+    strides = tuple(map(symbols.canonical, tensor.stride())) if tensor.layout == torch.strided else str(tensor.layout)
+    shape = tuple(map(symbols.canonical, tensor.shape))
     return str(tensor.dtype), shape, strides, "home" if tensor.device == home else str(tensor.device)

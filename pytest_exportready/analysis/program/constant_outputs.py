@@ -1,4 +1,4 @@
-"""What the outputs of a program are made of."""
+"""Outputs of a program that do not depend on its inputs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 
 def outputs_without_inputs(program: ExportedProgram) -> tuple[list[int], int]:
-    """Positions of the output tensors that no input of the user reaches, and how many output tensors there are.
-
-    Positions are those of the flat outputs.
-    """
+    """Return the flat positions of output tensors that depend on no user input, and the number of output tensors."""
     signature = program.graph_signature
     nodes = {node.name: node for node in program.graph.nodes}
     inputs = {spec.arg.name for spec in signature.input_specs if spec.kind == InputKind.USER_INPUT}
@@ -26,7 +23,7 @@ def outputs_without_inputs(program: ExportedProgram) -> tuple[list[int], int]:
 
 
 def _reached(start: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
-    """Nodes that depend on ``start``, through what they compute and through what they write."""
+    """Return the nodes that depend on ``start`` through results or in-place writes."""
     reached: set[torch.fx.Node] = set()
     pending = list(start)
     while pending:
@@ -41,7 +38,7 @@ def _reached(start: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
 
 
 def _bases(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """What ``node`` may write: its first input and what that is a view of, up to the placeholder."""
+    """Return what ``node`` may write: its first input and all that it is a view of."""
     bases = node.all_input_nodes[:1]
     while bases and bases[-1].all_input_nodes:
         bases.append(bases[-1].all_input_nodes[0])

@@ -1,4 +1,4 @@
-"""Weights that the program holds as constants: no name in its state dict reaches them."""
+"""Weights that a program contains as constants, outside of its state dict."""
 
 from __future__ import annotations
 
@@ -15,20 +15,16 @@ from pytest_exportready.analysis.module.unregistered_tensors import unregistered
 
 @dataclass(frozen=True)
 class FrozenWeight:
-    """constant: its name in the program. place: where the module keeps it, as far as it is found.
+    """A constant of a program that is a parameter."""
 
-    registered: the parameter's own name when it is an alias of one; empty for a weight that is registered nowhere.
-    trained: it requires a gradient.
-    """
-
-    constant: str
-    place: str
-    registered: str
-    trained: bool
+    constant: str  # its name in the program
+    place: str  # where the module keeps it, if found
+    registered: str  # name of the parameter that it is an alias of; empty if it is not registered
+    trained: bool  # it requires a gradient
 
 
 def frozen_weights(program: ExportedProgram, module: nn.Module) -> Iterator[FrozenWeight]:
-    """Every constant of ``program`` that is a parameter. ``program`` must still share its memory with ``module``."""
+    """Yield every constant of ``program`` that is a parameter. The program must share memory with ``module``."""
     names = {view_identity(parameter): name for name, parameter in module.named_parameters()}
     places: dict[object, list[str]] = {}
     trained: dict[object, bool] = {}
@@ -44,7 +40,7 @@ def frozen_weights(program: ExportedProgram, module: nn.Module) -> Iterator[Froz
 
 
 def foreign_weights(program: ExportedProgram, parameters: Iterable[nn.Parameter]) -> Iterator[FrozenWeight]:
-    """Every constant of ``program`` that is one of ``parameters``, which no module of its own has."""
+    """Yield every constant of ``program`` that is one of ``parameters``, which belong to no module of the model."""
     trained = {view_identity(parameter): parameter.requires_grad for parameter in parameters}
     for constant, value in program.constants.items():
         key = view_identity(value) if isinstance(value, torch.Tensor) else None

@@ -1,4 +1,4 @@
-"""What an exported program computes, as one hash: equal for equal programs, whoever exported them."""
+"""Hash what an exported program computes: equal for equal programs in every process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec
 from torch.fx import GraphModule, Node
 
-from pytest_exportready.analysis.program.canonical_form import Symbols, digest, spell, spell_tensor
+from pytest_exportready.analysis.program.canonical_form import Symbols, canonical, canonical_tensor, digest
 from pytest_exportready.analysis.program.node_effects import Memory, is_checked, is_ordered, schema_of, writes
 from pytest_exportready.analysis.program.nodes import source
 from pytest_exportready.analysis.program.tensor_hash import tensor_digest
@@ -20,33 +20,34 @@ from pytest_exportready.analysis.torch_internals.programs import program_guards
 
 @dataclass(frozen=True)
 class Step:
-    """One node: the digest of its value with all that it depends on, and words for it."""
+    """One node of a program."""
 
-    digest: str
-    words: str
+    digest: str  # of its value, with all that it depends on
+    words: str  # operator and line
 
 
 def graph_fingerprint(program: ExportedProgram) -> str:
-    """Hash (32 hex digits) of what ``program`` computes.
+    """Return a hash (32 hex digits) of what ``program`` computes.
 
-    In it: operators, their arguments as the schema names them (defaults left out, floats to the bit), shapes, strides
-    and dtypes of inputs, names of parameters and buffers, values of constants, guards, ranges of symbolic sizes,
-    structure of inputs and outputs, order of what has effects. Not in it: names and order of nodes, unused nodes and
-    weights, stack traces, file paths, the torch build, values of parameters and buffers (``weights_fingerprint``), the
-    index of the device that all inputs are on. It is the same in every process and rank, and after save and load.
+    It includes operators and their arguments by schema name (without defaults, floats exactly), shapes, strides and
+    dtypes of inputs, names of parameters and buffers, values of constants, guards, ranges of symbolic sizes, the
+    structure of inputs and outputs, and the order of effects. It does not include names and order of nodes, unused
+    nodes and weights, stack traces, file paths, the torch build, values of parameters and buffers (see
+    ``weights_fingerprint``), and the index of the device of the inputs. It is the same in every process and rank, and
+    after save and load.
     """
     return _Walk(program).fingerprint()
 
 
 def graph_steps(program: ExportedProgram) -> list[Step]:
-    """The nodes in order, for finding where two programs part."""
+    """Return the nodes in order, to find the first difference of two programs."""
     walk = _Walk(program)
     walk.fingerprint()
     return walk.steps
 
 
 class _Walk:
-    """One pass over a program. Each value's digest is made of the digests of what it is computed from."""
+    """One pass over a program. The digest of a value is computed from the digests of its inputs."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self.program = program
@@ -73,23 +74,25 @@ class _Walk:
         value = node.meta.get("val")
         stated: object
         if isinstance(value, torch.Tensor):
-            stated = spell_tensor(value, self.symbols, self.home)
+            stated = canonical_tensor(value, self.symbols, self.home)
         else:
-            stated = self.symbols.spell(value) if isinstance(value, torch.SymInt) else spell(value, str, self.home)
+            stated = (
+                self.symbols.canonical(value) if isinstance(value, torch.SymInt) else canonical(value, str, self.home)
+            )
         if spec.kind is InputKind.USER_INPUT:
             position = [s.arg.name for s in self.program.graph_signature.input_specs if s.kind is spec.kind]
             return digest("input", position.index(spec.arg.name), stated)
         return digest(spec.kind.name, spec.persistent, self._identity(spec), stated)
 
     def _identity(self, spec: InputSpec) -> str:
-        """A parameter or buffer that can be loaded is its name; a constant is its values."""
+        """Return the name of a loadable parameter or buffer, the values of a constant."""
         constant = self.program.constants.get(spec.target or "")
         if isinstance(constant, torch.Tensor):
             return f"{spec.target if spec.kind is InputKind.BUFFER else ''}={tensor_digest(constant)}"
         return f"{spec.target if constant is None else type(constant).__name__}"
 
     def _graph(self, module: GraphModule, inputs: list[str]) -> str:
-        """Return a digest of what ``module`` returns for ``inputs``, and of its side effects."""
+        """Return the digest of the results and effects of ``module`` for ``inputs``."""
         values: dict[Node, str] = {}
         memory, ordered, checked, written = Memory(), list[str](), list[str](), dict[str, str]()
 
@@ -115,11 +118,11 @@ class _Walk:
                     if target in places:
                         written[places[target]] = values[node]
             elif node.op == "output":
-                returned = spell(node.args[0], read, self.home)
+                returned = canonical(node.args[0], read, self.home)
         return digest(returned, ordered, sorted(checked), sorted(written.items()))
 
     def _arguments(self, node: Node, read: Any) -> tuple[object, ...]:
-        """By the names that the schema gives, without those that have their default value."""
+        """Return the arguments by schema name, without those equal to their default."""
         schema = schema_of(node)
         named: dict[str, Any] = dict(node.kwargs)
         defaults: dict[str, Any] = {}
@@ -130,11 +133,11 @@ class _Walk:
                 defaults[argument.name] = argument.default_value
         if schema is None:
             named |= {str(position): value for position, value in enumerate(node.args)}
-        spelled = {name: spell(value, read, self.home) for name, value in named.items()}
+        forms = {name: canonical(value, read, self.home) for name, value in named.items()}
         return tuple(
             (name, value)
-            for name, value in sorted(spelled.items())
-            if name not in defaults or value != spell(defaults[name], read, self.home)
+            for name, value in sorted(forms.items())
+            if name not in defaults or value != canonical(defaults[name], read, self.home)
         )
 
     def _attribute(self, module: GraphModule, name: str) -> str:
@@ -143,7 +146,7 @@ class _Walk:
             held = getattr(held, part)
         if isinstance(held, GraphModule):
             return self._graph(held, [f"input {i}" for i in range(len(_placeholders(held)))])
-        return digest(spell(held, str, self.home))
+        return digest(canonical(held, str, self.home))
 
     def _remember(self, node: Node, value: str) -> None:
         file, line = source(node)
@@ -155,7 +158,7 @@ def _placeholders(module: GraphModule) -> list[Node]:
 
 
 def _home(program: ExportedProgram) -> torch.device:
-    """The device that the tensors among the inputs are on, the first one's."""
+    """Return the device of the first tensor input."""
     for node in _placeholders(program.graph_module):
         if isinstance(node.meta.get("val"), torch.Tensor):
             return torch.device(node.meta["val"].device)

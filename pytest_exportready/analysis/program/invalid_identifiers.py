@@ -1,4 +1,4 @@
-"""Names that cannot be written in the Python code of a program: keywords, and names with quotes."""
+"""Names of modules and weights that are not valid in the Python code that torch generates for a program."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from torch.export import ExportedProgram
 
 
 def invalid_identifiers(program: ExportedProgram) -> list[str]:
-    """Return names of modules and weights that make ``program.module()`` a syntax error; empty if there are none."""
+    """Return names (keywords, names with quotes) for which ``program.module()`` raises SyntaxError."""
     names = {*program.state_dict, *program.constants}
     for node in program.graph.nodes:
         names |= {path for path, _ in (node.meta.get("nn_module_stack") or {}).values()}
-    odd = sorted({part for name in names for part in name.split(".") if part and not _plain(part)})
-    if odd:
+    invalid = sorted({part for name in names for part in name.split(".") if part and not _is_identifier(part)})
+    if invalid:
         try:
             program.module()
         except SyntaxError:
-            return odd
+            return invalid
         except Exception:
-            return []  # for another reason, which later stages report
+            return []  # another reason, which later stages report
     return []
 
 
-def _plain(name: str) -> bool:
+def _is_identifier(name: str) -> bool:
     return re.fullmatch(r"\w+", name) is not None and not keyword.iskeyword(name)

@@ -1,4 +1,4 @@
-"""What a node does beside its result: writes into memory, random numbers, collectives. Pure nodes have no order."""
+"""Effects of nodes: in-place writes, random numbers, collectives. Pure nodes have no order."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-_PLAIN = ("aten", "prims", "prim")  # their writes are told by the schema alone
-_STATISTICS = ("running_mean", "running_var")  # written in training, whatever the schema says
+_PLAIN = ("aten", "prims", "prim")  # their schemas declare all writes
+_STATISTICS = ("running_mean", "running_var")  # written in training, although the schema does not say so
 
 
 class Memory:
     """Which values share memory, and what was last written there.
 
-    A value that is read after a write differs from the value before it: its ``version`` distinguishes them.
+    ``version`` distinguishes reads of a value before and after a write.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class Memory:
         self._version: dict[Node, str] = {}
 
     def version(self, node: Node) -> str:
-        """Digest of the last node that wrote into the memory of ``node``; empty before the first."""
+        """Return the digest of the last node that wrote into the memory of ``node``; empty before the first."""
         return self._version.get(self._of(node), "")
 
     def run(self, node: Node, digest: str) -> None:
-        """``node`` ran: its result may share memory with arguments, and it may have written into some."""
+        """Record that the result of ``node`` may share memory with arguments, and that it wrote into some."""
         for source in shares(node):
             self._root[self._of(node)] = self._of(source)
         for target in writes(node):
@@ -40,22 +40,22 @@ class Memory:
 
 
 def is_ordered(node: Node) -> bool:
-    """Whether ``node`` may not change places with others of its kind: random numbers, collectives, the unknown."""
+    """Return whether the order of ``node`` among its kind matters: random numbers, collectives, unknown effects."""
     target: Any = node.target
     if schema_of(node) is None:
-        return hasattr(target, "namespace")  # cond, autocast and the like, with any such node inside
-    seeded = torch.Tag.nondeterministic_seeded in target.tags and not _idle(node)
+        return hasattr(target, "namespace")  # cond, autocast and others, with any such node inside
+    seeded = torch.Tag.nondeterministic_seeded in target.tags and not _is_inactive(node)
     written = target.namespace not in _PLAIN and schema_of(node).is_mutable
     return seeded or written or "c10d" in target.namespace
 
 
 def is_checked(node: Node) -> bool:
-    """An assertion: without result, not to be left out."""
+    """Return whether it is an assertion, which has no result but must be kept."""
     return "assert" in str(node.target) or "sym_constrain" in str(node.target)
 
 
 def writes(node: Node) -> Iterator[Node]:
-    """Arguments that ``node`` writes into."""
+    """Yield the arguments that ``node`` writes into."""
     for declared, value in _bound(node):
         written = declared.alias_info is not None and declared.alias_info.is_write
         if written or (declared.name in _STATISTICS and _trains(node)):
@@ -63,9 +63,9 @@ def writes(node: Node) -> Iterator[Node]:
 
 
 def shares(node: Node) -> Iterator[Node]:
-    """Arguments whose memory the result of ``node`` may share."""
+    """Yield the arguments whose memory the result of ``node`` may share."""
     schema = schema_of(node)
-    if schema is None:  # getitem, and operators on graphs: whatever they are given
+    if schema is None:  # getitem, and operators on graphs: any argument
         yield from node.all_input_nodes
     elif any(result.alias_info is not None for result in schema.returns):
         for declared, value in _bound(node):
@@ -74,7 +74,7 @@ def shares(node: Node) -> Iterator[Node]:
 
 
 def schema_of(node: Node) -> Any:
-    """The schema of the operator of ``node``; None for Python functions and operators on graphs."""
+    """Return the schema of the operator of ``node``; None for Python functions and operators on graphs."""
     return getattr(node.target, "_schema", None)
 
 
@@ -91,8 +91,8 @@ def _trains(node: Node) -> bool:
     return any(declared.name in ("training", "train", "use_input_stats") and value for declared, value in _bound(node))
 
 
-def _idle(node: Node) -> bool:
-    """Dropout and the like with training switched off draw no numbers."""
+def _is_inactive(node: Node) -> bool:
+    """Return whether a random operator such as dropout has training switched off."""
     flags = [value for declared, value in _bound(node) if declared.name in ("training", "train")]
     return bool(flags) and not any(flags)
 

@@ -1,4 +1,4 @@
-"""A copy of an exported program whose graph may be rewritten."""
+"""Copy an exported program to rewrite its graph."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch.export import ExportedProgram
 from pytest_exportready.analysis.program.nodes import graphs
 
 
-def twin(program: ExportedProgram) -> ExportedProgram:
-    """A copy of ``program`` with a graph and a signature of its own.
+def program_copy(program: ExportedProgram) -> ExportedProgram:
+    """Return a copy of ``program`` with its own graph and signature.
 
-    Its weights and constants are other tensors on the same memory: moving its module moves those of no other.
+    Its weights and constants are new tensors on the same memory, so moving its module does not move the original.
     """
     shared = {id(held): _same_memory(held) for held in [*program.state_dict.values(), *program.constants.values()]}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # torch's own, about how its specs of trees are made
+        warnings.simplefilter("ignore", FutureWarning)  # raised by torch about its own pytree specs
         copied = copy.deepcopy(program, shared)
     for original, own in zip(graphs(program), graphs(copied), strict=True):
-        for node, twin_node in zip(original.graph.nodes, own.graph.nodes, strict=True):
-            twin_node.name = node.name  # a copied graph renames what is called like a builtin of Python: `input`
-            twin_node.target = node.target if node.op == "placeholder" else twin_node.target
+        for node, copied_node in zip(original.graph.nodes, own.graph.nodes, strict=True):
+            copied_node.name = node.name  # copying a graph renames nodes called like a Python builtin: `input`
+            copied_node.target = node.target if node.op == "placeholder" else copied_node.target
         own.recompile()
     return copied
 

@@ -19,23 +19,22 @@ _SUMS = ("sum", "mean")
 
 @dataclass(frozen=True)
 class Factor:
-    """node: multiplies or divides by ``value``. literal: a Python number, not a tensor. returned: the product is an
-    output, at most averaged and reshaped on the way."""
+    """A multiplication or division by a number."""
 
     node: torch.fx.Node
     value: float
-    literal: bool
-    returned: bool
+    literal: bool  # a Python number, not a tensor
+    returned: bool  # the product is an output, possibly averaged and reshaped
 
 
 def factors(program: ExportedProgram) -> Iterator[Factor]:
-    """Every product with a number that is fixed in ``program``."""
+    """Yield every multiplication or division by a constant number of ``program``."""
     numbers = _constants(program)
-    outside: dict[torch.fx.Node, torch.fx.Node] = {}  # what the inputs of nested graphs are
+    outside: dict[torch.fx.Node, torch.fx.Node] = {}  # operands by the inputs of nested graphs
     for node in calls(program):
-        outside.update(_handed_in(node))
+        outside.update(_region_inputs(node))
     for node in calls(program):
-        if _called(node) in _SCALING:
+        if _short_name(node) in _SCALING:
             for operand in node.args[:2]:
                 value = _number(operand, numbers, outside)
                 if value is not None:
@@ -43,7 +42,7 @@ def factors(program: ExportedProgram) -> Iterator[Factor]:
 
 
 def _constants(program: ExportedProgram) -> dict[str, float]:
-    """Tensors of one number that the program holds, by the name of their placeholder."""
+    """Return the one-element constants of the program by the name of their placeholder."""
     found: dict[str, float] = {}
     for name, constant in program.graph_signature.inputs_to_lifted_tensor_constants.items():
         value = program.constants.get(constant)
@@ -52,15 +51,15 @@ def _constants(program: ExportedProgram) -> dict[str, float]:
     return found
 
 
-def _handed_in(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, torch.fx.Node]]:
-    """Inputs of the graph that a region runs, each with what it is outside."""
-    for graph in nested(node) if _called(node).startswith("wrap_with") else ():
+def _region_inputs(node: torch.fx.Node) -> Iterator[tuple[torch.fx.Node, torch.fx.Node]]:
+    """Yield the inputs of the graph that a region runs, each with its operand."""
+    for graph in nested(node) if _short_name(node).startswith("wrap_with") else ():
         inputs = [inner for inner in graph.graph.nodes if inner.op == "placeholder"]
         operands = node.args[len(node.args) - len(inputs) :]
         yield from ((a, b) for a, b in zip(inputs, operands, strict=True) if isinstance(b, torch.fx.Node))
 
 
-def _called(node: torch.fx.Node) -> str:
+def _short_name(node: torch.fx.Node) -> str:
     return operator_name(node).removeprefix("aten::")
 
 
@@ -75,16 +74,16 @@ def _number(
         return _number(outside[operand], numbers, outside)
     if operand.op == "placeholder":
         return numbers.get(operand.name)
-    if _called(operand) == "full" and not operand.args[0]:
+    if _short_name(operand) == "full" and not operand.args[0]:
         value = argument(operand, "fill_value")
         return float(value) if isinstance(value, (int, float)) else None
-    if _called(operand) in (*_COPIES, *_RESHAPES):
+    if _short_name(operand) in (*_COPIES, *_RESHAPES):
         return _number(operand.args[0], numbers, outside)
     return None
 
 
 def _returned(node: torch.fx.Node) -> bool:
     for user in node.users:
-        if user.op == "output" or (_called(user) in (*_COPIES, *_RESHAPES, *_SUMS) and _returned(user)):
+        if user.op == "output" or (_short_name(user) in (*_COPIES, *_RESHAPES, *_SUMS) and _returned(user)):
             return True
     return False

@@ -1,4 +1,4 @@
-"""Which parameters and buffers of its state dict a program reads."""
+"""Parameters and buffers in its state dict that a program does not read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.module.tensor_values import storage_address
 
-_NO_MATTER = "num_batches_tracked"  # of BatchNorm: counts training steps
+_COUNTER = "num_batches_tracked"  # of BatchNorm: counts training steps
 
 
 def unread_state(program: ExportedProgram) -> list[str]:
-    """Names in the state dict that no operator reads, nor an alias of theirs (tied weights)."""
+    """Return names in the state dict that no operator reads, directly or as an alias (tied weights)."""
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     specs = program.graph_signature.input_specs
     read = {str(spec.target) for spec in specs if spec.target and placeholders[_name(spec)].users}
@@ -18,7 +18,7 @@ def unread_state(program: ExportedProgram) -> list[str]:
     return [
         name
         for name, tensor in program.state_dict.items()
-        if name not in read and storage_address(tensor) not in memory and name.rpartition(".")[2] != _NO_MATTER
+        if name not in read and storage_address(tensor) not in memory and name.rpartition(".")[2] != _COUNTER
     ]
 
 

@@ -1,4 +1,4 @@
-"""Constants of a program that hold the numbers of one of its parameters: copies that were taken aside."""
+"""Constants of a program that are copies of one of its parameters."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.module.tensor_values import readable, view_identity
 
-_PROBED = 4096  # values looked at before all of them are compared
-DISTINCT = 8  # fewer different values may be equal by chance: zeros, ones, masks
+_PROBED = 4096  # values examined before all are compared
+DISTINCT = 8  # with fewer different values (zeros, ones, masks) tensors may be equal by chance
 
 
 @dataclass(frozen=True)
 class CopiedWeight:
-    """constant: its name in the program. weight: of the parameter. form: how the constant lies, such as ``.t()``."""
+    """A constant with the values of a parameter."""
 
-    constant: str
-    weight: str
-    form: str
+    constant: str  # its name in the program
+    weight: str  # name of the parameter
+    form: str  # what turns the parameter into the constant, such as ``.t()``
 
 
 def copied_weights(program: ExportedProgram) -> Iterator[CopiedWeight]:
-    """Each constant whose numbers are those of a parameter: as they are, transposed or flat, in any dtype.
+    """Yield each constant with the values of a parameter: unchanged, transposed or reshaped, in any dtype.
 
-    Not one in the memory of the parameter itself, in its shape: ``frozen_weights`` has those.
+    Constants that share the memory of the parameter are left to ``frozen_weights``.
     """
     weights = {n: t for n, t in program.state_dict.items() if isinstance(t, nn.Parameter) and _comparable(t)}
     sizes: dict[int, list[str]] = {}
     for name, weight in weights.items():
         sizes.setdefault(weight.numel(), []).append(name)
     for constant, value in program.constants.items():
-        if isinstance(value, torch.Tensor) and _comparable(value) and value.numel() in sizes and _telling(value):
+        if isinstance(value, torch.Tensor) and _comparable(value) and value.numel() in sizes and _is_varied(value):
             for name in sizes[value.numel()]:
                 form = _form(value, weights[name].detach())
                 if form is not None and view_identity(value) != view_identity(weights[name]):
@@ -43,8 +43,9 @@ def copied_weights(program: ExportedProgram) -> Iterator[CopiedWeight]:
 
 
 def same_numbers(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of equal shape hold the same values in the dtype of ``one``; compared row by row, so that a
-    large one needs no copy.
+    """Return whether two tensors have the same shape, and the same values in the dtype of ``one``.
+
+    Compared row by row, without a copy of the whole.
     """
     if one.shape != other.shape or one.device != other.device:
         return False
@@ -67,6 +68,6 @@ def _comparable(tensor: torch.Tensor) -> bool:
     return plain and tensor.numel() >= DISTINCT
 
 
-def _telling(value: torch.Tensor) -> bool:
+def _is_varied(value: torch.Tensor) -> bool:
     rows = max(1, _PROBED * value.shape[0] // value.numel())
     return len(set(value[:rows].reshape(-1)[:_PROBED].tolist())) >= DISTINCT

@@ -1,4 +1,4 @@
-"""One fingerprint for all weights of a module or a program."""
+"""Hash all weights of a module or a program."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from pytest_exportready.analysis.program.tensor_hash import tensor_digest
 
 
 def weights_fingerprint(holder: nn.Module | ExportedProgram | Mapping[str, Any]) -> str:
-    """Hash of every tensor in the state dict of ``holder``: names, dtypes, shapes, values, and which are tied.
+    """Return a hash of names, dtypes, shapes, values and ties of all tensors in the state dict of ``holder``.
 
-    Equal for equal weights, whatever their strides and device; any other value, name or tie gives another. Reads each
-    tensor once where it lies (XXH3; 10 GB/s on one core); a tensor without values counts by dtype and shape. Entries
-    that are not tensors (extra state) count by type alone.
+    It does not depend on strides and devices. Each tensor is read once in place (XXH3, about 10 GB/s on one core). Of
+    tensors without values, dtype and shape count; of other entries (extra state), the type.
     """
     state = holder if isinstance(holder, Mapping) else holder.state_dict
     entries = state if isinstance(state, Mapping) else state()

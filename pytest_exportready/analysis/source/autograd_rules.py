@@ -9,14 +9,14 @@ import textwrap
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
-Breach = tuple[str, int, str]  # file, line, words
+Violation = tuple[str, int, str]  # file, line, words
 _VIEWS = frozenset("view reshape t transpose permute squeeze unsqueeze narrow expand select".split())  # noqa: SIM905
 
 
 _METHODS = ("forward", "setup_context", "backward", "vjp")
 
 
-def breaches(function: type) -> list[Breach]:
+def violations(function: type) -> list[Violation]:
     """Return the violations in the order of lines; empty if the class has no source."""
     try:
         lines, first = inspect.getsourcelines(function)
@@ -29,7 +29,7 @@ def breaches(function: type) -> list[Breach]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef) and node.name in _METHODS:
             method = _Method(node, _numpy_names(function), split="setup_context" in vars(function))
-            found.update(method.breaches())
+            found.update(method.violations())
     return [(file, line, words) for line, words in sorted(found)]
 
 
@@ -57,7 +57,7 @@ class _Method:
         self.saved = {name for node in ast.walk(tree) for name in self._unpacked(node)}
         self.marks = any(isinstance(node, ast.Attribute) and node.attr == "mark_dirty" for node in ast.walk(tree))
 
-    def breaches(self) -> Iterator[tuple[int, str]]:
+    def violations(self) -> Iterator[tuple[int, str]]:
         rules: list[Callable[[ast.AST], str]] = [self.leaves_autograd, self.leaves_torch]
         if self.name in ("forward", "setup_context"):
             rules += [self.keeps, self.writes, self.hands_out]

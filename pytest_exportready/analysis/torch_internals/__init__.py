@@ -1,4 +1,4 @@
-"""Every private torch API in use, each behind one function that says why nothing public serves.
+"""Private torch APIs, each behind one function that says why no public API serves.
 
-A torch without the API yields the documented unknown value (None, or an empty list), never an exception.
+In a torch without the API, the function returns the documented unknown value (None, or an empty list).
 """

@@ -1,4 +1,4 @@
-"""Classes of modules that may not be imported."""
+"""Classes of modules that are used only if they are imported already."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import sys
 
 
 def loaded_class(module: str, name: str) -> type | None:
-    """A class of a module that is imported already: without it no instance can exist."""
+    """Return a class of an imported module; None if it is not imported, so that no instance can exist."""
     found = getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, type) else None

@@ -10,10 +10,12 @@ if TYPE_CHECKING:
 
 
 def aot_compiled(program: ExportedProgram, path: str) -> str:
-    """Compile ``program`` with AOTInductor to a ``.pt2`` package at ``path``; returns its path.
+    """Compile ``program`` with AOTInductor to a ``.pt2`` package at ``path``, and return its path.
 
-    The documented entry, but below a private module; without the precompiled headers that pay from the third compile
-    on. Raises AttributeError where torch has it not, and whatever the compiler raises.
+    The documented function is in a private module. Precompiled headers, which pay from the third compile on, are off.
+
+    Raises:
+        AttributeError: This torch does not have it.
     """
     import torch._inductor
 
@@ -27,7 +29,10 @@ _AOT_CONFIGS = {"aot_inductor.precompile_headers": False, "compile_threads": 1}
 def compile_settings() -> dict[str, Any]:
     """Return every setting of ``aot_compiled``: those of inductor and functorch, including custom passes.
 
-    They live in private modules. Raises AttributeError or ImportError if this torch does not have them.
+    They are in private modules.
+
+    Raises:
+        AttributeError, ImportError: This torch does not have them.
     """
     from torch._functorch import config as functorch
     from torch._inductor import config as inductor
@@ -36,7 +41,7 @@ def compile_settings() -> dict[str, Any]:
 
 
 def aot_loaded(path: str) -> Callable[..., Any]:
-    """The callable of a package that ``aot_compiled`` wrote; the documented entry, but below a private module."""
+    """Return the callable of a package of ``aot_compiled``. The documented function is in a private module."""
     import torch._inductor
 
     loaded: Callable[..., Any] = torch._inductor.aoti_load_package(path)

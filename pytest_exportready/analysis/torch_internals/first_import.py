@@ -1,4 +1,4 @@
-"""The first import of torch in a process, which has to work without NumPy too, even where warnings are errors."""
+"""The first import of torch in a process, which must succeed without NumPy even if warnings are errors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _NO_NUMPY = "Failed to initialize NumPy: No module named 'numpy'"
 
 
 def import_torch() -> None:
-    """Import torch without the warning that NumPy is not installed, which torch does not need.
+    """Import torch without the warning that NumPy is not installed.
 
-    Where warnings are errors, that warning makes the import fail, and a second import then ends the process with a
-    segmentation fault. An error of another kind is left to whoever imports torch next, where it is reported.
+    If warnings are errors, that warning makes the import fail, and a second import then crashes the process. Other
+    errors are suppressed; the next import of torch raises and reports them.
     """
     with warnings.catch_warnings(), suppress(Exception):
         warnings.filterwarnings("ignore", re.escape(_NO_NUMPY), UserWarning)

@@ -9,12 +9,12 @@ import torch
 
 
 def register_group(name: str, group: Any) -> None:
-    """Let operators find the process group ``group`` under ``name``; what is public knows torch's own names only."""
+    """Let operators find ``group`` by ``name``. The public API knows names assigned by torch only."""
     _c10d()._register_process_group(name, group)
 
 
 def unregister_group(name: str) -> None:
-    """Undo ``register_group``; nothing where torch forgot the name already, as when its groups were destroyed."""
+    """Undo ``register_group``. Do nothing if torch has removed the name, as when groups were destroyed."""
     with suppress(RuntimeError):
         _c10d()._unregister_process_group(name)
 
@@ -26,5 +26,5 @@ def _c10d() -> Any:
 
 
 def functional_collectives() -> Any:
-    """The operators that functional collectives are made of, which a program keeps by their group's name."""
+    """Return the operators of functional collectives, which a program keeps with the name of their group."""
     return torch.ops._c10d_functional

@@ -13,46 +13,42 @@ Hook = Callable[..., Any]
 
 
 def comm_hooks(wrapper: nn.Module) -> list[Hook] | None:
-    """Communication hooks registered on a DistributedDataParallel; None if unknown.
-
-    ``register_comm_hook`` has no counterpart that reads.
-    """
+    """Return the communication hooks of a DistributedDataParallel; None if unknown. There is no public reader."""
     hooks = getattr(wrapper, "_comm_hooks", None)
     return None if hooks is None else [entry[0] if isinstance(entry, tuple) else entry for entry in hooks]
 
 
 def backward_hooks(module: nn.Module) -> list[Hook]:
-    """Backward and backward-pre hooks of this very module; empty if unknown. Public is only registering
-    them.
-    """
+    """Return the backward and backward-pre hooks of this module; empty if unknown."""
     return [hook for name in _BACKWARD for hook in _hooks(module, name)]
 
 
 def forward_hooks(module: nn.Module) -> list[Hook]:
-    """Forward and forward-pre hooks of this very module; empty if unknown. Only registering is public."""
+    """Return the forward and forward-pre hooks of this module; empty if unknown."""
     return [hook for name in _FORWARD for hook in _hooks(module, name)]
 
 
 def forward_hook_tables(module: nn.Module | None) -> dict[str, dict[int, Hook]]:
-    """Tables of the forward hooks by ``"before"`` and ``"after"`` the call: of this very module, for None those
-    registered for every module (``register_module_forward_hook``); empty if unknown.
+    """Return the tables of forward hooks that run ``"before"`` and ``"after"`` the call; empty if unknown.
+
+    Those of this module, or for None those of every module (``register_module_forward_hook``).
     """
     owner, names = (module, _FORWARD) if module is not None else (sys.modules[nn.Module.__module__], _GLOBAL_FORWARD)
     return {kind: _hook_table(owner, name) for kind, name in zip(("before", "after"), names, strict=True)}
 
 
 def state_dict_hooks(module: nn.Module) -> list[Hook]:
-    """Hooks on the saving of this very module's state dict; empty if unknown. Only registering is public."""
+    """Return the hooks on saving the state dict of this module; empty if unknown."""
     return [hook for name in ("_state_dict_pre_hooks", "_state_dict_hooks") for hook in _hooks(module, name)]
 
 
 def gradient_hooks(tensor: torch.Tensor) -> list[Hook]:
-    """Hooks on the gradient of a tensor; empty if unknown. Public is only registering them."""
+    """Return the hooks on the gradient of a tensor; empty if unknown."""
     return [hook for name in _GRADIENT for hook in _hooks(tensor, name)]
 
 
 def clear_backward_hooks(module: nn.Module) -> None:
-    """Remove this very module's backward hooks; otherwise only the handle from registering could."""
+    """Remove the backward hooks of this module. The public API needs the handles of their registration."""
     for name in _BACKWARD:
         _hook_table(module, name).clear()
     if hasattr(module, "_is_full_backward_hook"):
@@ -60,13 +56,13 @@ def clear_backward_hooks(module: nn.Module) -> None:
 
 
 def clear_gradient_hooks(tensor: torch.Tensor) -> None:
-    """Remove the hooks on the gradient of a tensor; otherwise only the handle from registering could."""
+    """Remove the hooks on the gradient of a tensor. The public API needs the handles of their registration."""
     for name in _GRADIENT:
         _hook_table(tensor, name).clear()
 
 
 def gradient_hook_tables(tensor: torch.Tensor) -> list[dict[int, Hook]]:
-    """The tables themselves behind ``gradient_hooks``, to be put back after somebody cleared them."""
+    """Return the tables behind ``gradient_hooks``, to restore them after they were cleared."""
     return [_hook_table(tensor, name) for name in _GRADIENT]
 
 

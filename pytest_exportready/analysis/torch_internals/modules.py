@@ -1,4 +1,4 @@
-"""What kind of module or scaler this is, and what torch keeps in it."""
+"""Kinds and internals of modules and gradient scalers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 
 def scaler_states(scaler: object) -> list[Mapping[str, Any]] | None:
-    """The state that a GradScaler keeps for each optimizer between ``unscale_`` and ``update``; None if
-    unknown.
+    """Return the state of a GradScaler for each optimizer between ``unscale_`` and ``update``; None if unknown.
 
-    ``GradScaler.state_dict()`` leaves it out, and nothing else shows it.
+    ``GradScaler.state_dict()`` does not contain it.
     """
     states = getattr(scaler, "_per_optimizer_states", None)
     if states is None and getattr(scaler, "is_enabled", lambda: True)():
@@ -27,9 +26,9 @@ def scaler_states(scaler: object) -> list[Mapping[str, Any]] | None:
 
 
 def compiled_source(module: nn.Module) -> nn.Module | None:
-    """The module that ``torch.compile(module)`` wrapped; None for any other module.
+    """Return the module that ``torch.compile(module)`` wrapped; None for any other module.
 
-    The class that ``torch.compile`` returns for a module has no public name, nor has its inner module.
+    Neither the class of the wrapper nor its inner module has a public name.
     """
     optimized = loaded_class("torch._dynamo.eval_frame", "OptimizedModule")
     if optimized is None or not isinstance(module, optimized):
@@ -39,13 +38,13 @@ def compiled_source(module: nn.Module) -> nn.Module | None:
 
 
 def is_fsdp2(module: nn.Module) -> bool:
-    """True for a module that ``fully_shard`` took over, without importing ``torch.distributed.fsdp``."""
+    """Return whether ``fully_shard`` was applied to a module, without importing ``torch.distributed.fsdp``."""
     sharded = loaded_class("torch.distributed.fsdp", "FSDPModule")
     return sharded is not None and isinstance(module, sharded)
 
 
 def checkpointed_source(module: nn.Module) -> nn.Module | None:
-    """The module inside a ``checkpoint_wrapper`` or ``offload_wrapper``; None for any other module.
+    """Return the module inside a ``checkpoint_wrapper`` or ``offload_wrapper``; None for any other module.
 
     Their class has no public name.
     """
@@ -57,21 +56,21 @@ def checkpointed_source(module: nn.Module) -> nn.Module | None:
 
 
 def is_fsdp1(module: nn.Module) -> bool:
-    """True for FullyShardedDataParallel itself, without importing ``torch.distributed.fsdp``, which takes long."""
+    """Return whether it is a FullyShardedDataParallel, without the slow import of ``torch.distributed.fsdp``."""
     wrapper = loaded_class("torch.distributed.fsdp", "FullyShardedDataParallel")
     return wrapper is not None and isinstance(module, wrapper)
 
 
 def is_persistent(module: nn.Module, buffer: str) -> bool:
-    """Whether a buffer of this very module is in its state dict; True if unknown.
+    """Return whether a buffer of this module is in its state dict; True if unknown.
 
-    ``state_dict()`` shows it as well, but runs hooks, and under FSDP a collective.
+    ``state_dict()`` would run hooks, and under FSDP a collective.
     """
     return buffer not in getattr(module, "_non_persistent_buffers_set", ())
 
 
 def is_norm(module: nn.Module) -> TypeGuard[Norm]:
-    """True for BatchNorm, SyncBatchNorm, InstanceNorm and what derives from them.
+    """Return whether it is a BatchNorm, SyncBatchNorm, InstanceNorm or a subclass.
 
     Their common base, which other libraries subclass directly, has no public name.
     """
@@ -80,22 +79,21 @@ def is_norm(module: nn.Module) -> TypeGuard[Norm]:
 
 
 def is_batchnorm(module: nn.Module) -> TypeGuard[Norm]:
-    """True for BatchNorm, SyncBatchNorm and what derives from them; their common base has no public name."""
+    """Return whether it is a BatchNorm, SyncBatchNorm or a subclass. Their common base has no public name."""
     return isinstance(module, getattr(batchnorm, "_BatchNorm", None) or _PUBLIC_BATCHNORMS)
 
 
 def is_dropout(module: nn.Module) -> TypeGuard[nn.Dropout]:
-    """True for every dropout class, all of which have ``p``; their common base has no public name."""
+    """Return whether it is a dropout module, all of which have ``p``. Their common base has no public name."""
     base = getattr(dropout, "_DropoutNd", None)
     public = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
     return isinstance(module, base or public)
 
 
 def plain_attributes(module: nn.Module) -> dict[str, Any]:
-    """Instance attributes that ``nn.Module`` does not manage: neither parameters, buffers, children nor
-    hooks.
+    """Return the attributes that are not parameters, buffers, children or hooks.
 
-    ``vars(module)`` mixes them with the module's own bookkeeping, whose names are private.
+    ``vars(module)`` also has the internal attributes of ``nn.Module``, whose names are private.
     """
     return {name: value for name, value in vars(module).items() if name not in _OF_EVERY_MODULE}
 

@@ -1,4 +1,4 @@
-"""What an export and its program know: guards, bounds, failures."""
+"""Internals of exports and programs: guards, bounds, failures."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def tracing_mode(program: ExportedProgram) -> AbstractContextManager[Any]:
-    """The mode in which operators on the values of a program's nodes (``node.meta["val"]``) give values of new nodes.
+    """Return the mode in which operators on fake values of nodes (``node.meta["val"]``) return fake values.
 
-    Neither FakeTensor nor its mode is public. Where no node has such a value, a mode that does nothing.
+    Neither FakeTensor nor its mode is public. A mode without effect if no node has such a value.
     """
     values = [value for node in program.graph.nodes if is_fake(value := node.meta.get("val"))]
     mode: AbstractContextManager[Any] = values[0].fake_mode if values else nullcontext()
@@ -29,18 +29,18 @@ def tracing_mode(program: ExportedProgram) -> AbstractContextManager[Any]:
 
 
 def traced_frames(error: BaseException) -> list[tuple[str, int]]:
-    """Return files and lines of the user's code that strict export traced when ``error`` was raised, innermost last.
+    """Return the files and lines that strict export was tracing when ``error`` was raised, innermost last.
 
-    Empty if unknown: the message quotes them for some exceptions only.
+    Empty if unknown. Only some exceptions quote them in their message.
     """
     stack = getattr(error, "real_stack", None) or ()
     return [(frame.filename, frame.lineno or 0) for frame in stack if hasattr(frame, "filename")]
 
 
 def failed_operator(error: BaseException) -> str:
-    """The operator that was being traced when ``error`` was raised, such as ``aten.add.Tensor``; empty if none was.
+    """Return the operator that was traced when ``error`` was raised, such as ``aten.add.Tensor``; empty if unknown.
 
-    Some exceptions carry it as ``func``, of others the stack holds it; its class and those have no public names.
+    Some exceptions have it as ``func``; otherwise it is in the stack. Its class is private.
     """
     carried = getattr(error, "func", None)
     stack = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -49,15 +49,15 @@ def failed_operator(error: BaseException) -> str:
 
 
 def draft_failures(program: ExportedProgram) -> list[tuple[str, str, int, list[str]]]:
-    """What ``draft_export`` met on its way, as ``(kind, file, line, subjects)``; empty if unknown. The report that it
-    prints is made for reading only.
+    """Return the problems that ``draft_export`` found, as ``(kind, file, line, subjects)``; empty if unknown.
 
-    kind: ``DATA_DEPENDENT_ERROR``, ``GUARD_ADDED``, ``MISSING_FAKE_KERNEL``, ``MISMATCHED_FAKE_KERNEL``. file, line: of
-    the innermost Python frame of the model. subjects: operators, or sizes such as ``L['x'].size()[0]``.
+    The public report is text only. Kinds are ``DATA_DEPENDENT_ERROR``, ``GUARD_ADDED``, ``MISSING_FAKE_KERNEL`` and
+    ``MISMATCHED_FAKE_KERNEL``. File and line are those of the innermost Python frame of the model; subjects are
+    operators, or sizes such as ``L['x'].size()[0]``.
     """
     report = getattr(program, "_report", None)
     interned = getattr(sys.modules.get("torch._logging.structured"), "INTERN_TABLE", None) or {}
-    files = {number: file for file, number in interned.items()}  # the report's own has what it met first
+    files = {number: file for file, number in interned.items()}  # the report's table lacks known files
     found: list[tuple[str, str, int, list[str]]] = []
     for failure in getattr(report, "failures", None) or []:
         data = failure.data
@@ -69,10 +69,13 @@ def draft_failures(program: ExportedProgram) -> list[tuple[str, str, int, list[s
 
 
 class SizeGuards(logging.Handler):
-    """Within the block: what a trace fixes or assumes of the sizes of its inputs.
+    """Record what a trace within the block fixes or assumes about the sizes of its inputs.
 
-    found: ``(subject, condition, stack)`` with subjects such as ``L['x'].size()[0]``, and the Python files and lines
-    that asked, innermost last; empty if unknown. A program keeps conditions without who asked.
+    A program keeps the conditions, but not the lines that caused them.
+
+    Attributes:
+        found: ``(subject, condition, stack)`` with subjects such as ``L['x'].size()[0]`` and the Python files and lines
+            that caused the condition, innermost last; empty if unknown.
     """
 
     def __init__(self) -> None:
@@ -109,22 +112,22 @@ class SizeGuards(logging.Handler):
 
 
 def program_guards(program: ExportedProgram) -> list[str]:
-    """Guards of a program as Python expressions, such as ``L['x'].size()[0] % 2 == 0``; empty if unknown.
+    """Return the guards of a program as Python expressions, such as ``L['x'].size()[0] % 2 == 0``; empty if unknown.
 
-    ``range_constraints`` has ranges only; it omits divisibility, for example.
+    ``range_constraints`` has ranges only, not divisibility.
     """
     return list(getattr(program, "_guards_code", None) or [])
 
 
 def without_bound(program: ExportedProgram) -> set[str]:
-    """The names of the sizes of ``program`` that have no upper bound. torch has no public name for infinity."""
+    """Return the names of sizes without an upper bound. torch has no public name for infinity."""
     return {str(size) for size, span in program.range_constraints.items() if span.upper > sys.maxsize // 2}
 
 
 def bound_sizes(program: ExportedProgram, most: Mapping[str, int]) -> None:
-    """Give each size that ``most`` names this upper bound, in ``program`` itself.
+    """Set upper bounds of sizes in ``program``, in place.
 
-    What lowers a program asks the ShapeEnv of its fake tensors; in public, only a new export from the module sets it.
+    Backends read them from the ShapeEnv of its fake tensors. The public API sets them by a new export only.
     """
     values = (node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder")
     sizes = (size for value in values for size in getattr(value, "shape", ()) if isinstance(size, torch.SymInt))

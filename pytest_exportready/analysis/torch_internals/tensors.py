@@ -1,4 +1,4 @@
-"""What kind of tensor this is, and what runs on tensors."""
+"""Kinds of tensors, and modes that intercept operators."""
 
 from __future__ import annotations
 
@@ -12,26 +12,21 @@ from pytest_exportready.analysis.torch_internals._loaded import loaded_class
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
-    """True for a FakeTensor: shape and dtype without values, as a trace leaves behind.
-
-    There is no public class or predicate.
-    """
+    """Return whether it is a FakeTensor, with shape and dtype but no values. There is no public predicate."""
     fake = loaded_class("torch._subclasses.fake_tensor", "FakeTensor")
     return fake is not None and isinstance(tensor, fake)
 
 
 def is_dtensor(tensor: torch.Tensor) -> bool:
-    """True for a DTensor, without importing ``torch.distributed.tensor``, which takes long and may be
-    absent.
-    """
+    """Return whether it is a DTensor, without the slow import of ``torch.distributed.tensor``."""
     distributed = loaded_class("torch.distributed.tensor", "DTensor")
     return distributed is not None and isinstance(tensor, distributed)
 
 
 def each_operator(handle: Callable[..., Any]) -> AbstractContextManager[Any]:
-    """Within the block ``handle(operator, args, kwargs)`` runs in place of every ATen operator.
+    """Return a mode in which ``handle(operator, args, kwargs)`` runs instead of every ATen operator.
 
-    The class to derive such a mode from is documented, but lives in a private module.
+    Its documented base class is in a private module.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -44,9 +39,9 @@ def each_operator(handle: Callable[..., Any]) -> AbstractContextManager[Any]:
 
 
 def fake_mode() -> tuple[AbstractContextManager[Any], Callable[[torch.Tensor], torch.Tensor]]:
-    """A mode in which operators compute shapes and dtypes without data, and what makes a tensor one of its own.
+    """Return a mode in which operators compute shapes and dtypes without data, and a function that converts tensors.
 
-    The class has no public name; meta tensors forget the device, and what is created on the CPU does not fit them.
+    The class is private. Meta tensors do not keep the device, and cannot be combined with tensors created on the CPU.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -55,9 +50,9 @@ def fake_mode() -> tuple[AbstractContextManager[Any], Callable[[torch.Tensor], t
 
 
 def function_of_node(node: Any) -> type | None:
-    """The ``torch.autograd.Function`` that made a node of the backward graph; None for an operator's node.
+    """Return the ``torch.autograd.Function`` of a node of the backward graph; None for the node of an operator.
 
-    No public attribute of a node has its Function.
+    There is no public attribute for it.
     """
     function = getattr(type(node), "_forward_cls", None)
     return function if isinstance(function, type) else None

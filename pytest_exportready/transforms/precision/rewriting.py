@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx.node import map_arg
 
 from pytest_exportready.analysis.program.nodes import operator_name
-from pytest_exportready.analysis.program.program_copy import twin
+from pytest_exportready.analysis.program.program_copy import program_copy
 from pytest_exportready.analysis.torch_internals.programs import tracing_mode
 from pytest_exportready.transforms.precision.policy import Policy, policy_of
 
@@ -35,7 +35,7 @@ def to_precision(program: ExportedProgram, dtype: torch.dtype) -> ExportedProgra
     """
     if dtype not in LOWER:
         raise ValueError(f"to_precision: dtype is {dtype}, expected one of {', '.join(map(str, LOWER))}")
-    lowered = twin(program)
+    lowered = program_copy(program)
     rewriting = _Rewriting(lowered, dtype)
     for node in list(lowered.graph.nodes):
         if node.op == "call_function":

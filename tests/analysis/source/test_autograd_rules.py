@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pytest_exportready.analysis.source.autograd_functions import autograd_functions
-from pytest_exportready.analysis.source.autograd_rules import breaches
+from pytest_exportready.analysis.source.autograd_rules import violations
 
 
 class Faulty(torch.autograd.Function):
@@ -73,7 +73,7 @@ class Net(nn.Module):
 
 def test_each_breach_at_its_line() -> None:
     lines = Path(__file__).read_text().splitlines()
-    found = breaches(Faulty)
+    found = violations(Faulty)
     told = {lines[line - 1].split("# ")[1]: words for _, line, words in found}
     assert told.keys() == {"KEPT", "WRITTEN", "VIEW", "DETACHED", "NUMPY"}
     assert len(found) == 7  # two writes; .data and .detach() in one line
@@ -83,8 +83,8 @@ def test_each_breach_at_its_line() -> None:
 
 
 def test_what_is_allowed() -> None:
-    assert breaches(Clean) == []
-    assert breaches(Marked) == []
+    assert violations(Clean) == []
+    assert violations(Marked) == []
 
 
 def test_functions_are_found_wherever_forward_mentions_them() -> None:
@@ -94,4 +94,4 @@ def test_functions_are_found_wherever_forward_mentions_them() -> None:
 
 
 def test_a_class_without_source_is_passed_over() -> None:
-    assert breaches(type("Made", (torch.autograd.Function,), {"forward": staticmethod(lambda ctx, x: x.data)})) == []
+    assert violations(type("Made", (torch.autograd.Function,), {"forward": staticmethod(lambda ctx, x: x.data)})) == []

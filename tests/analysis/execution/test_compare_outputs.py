@@ -144,7 +144,7 @@ def test_the_first_bad_output_is_named() -> None:
     """By its path, with error and limit."""
     result = compare({"a": [X, X]}, {"a": [X, X * 1.01]}, STRICT)
     assert result.where == "output['a'][1]"
-    assert result.problem.startswith("error ")
+    assert result.problem.startswith("largest error ")
     assert result.problem.endswith("limit 1e-05 x (100 dB)")
 
 

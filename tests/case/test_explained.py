@@ -41,5 +41,5 @@ def test_errors_stay_what_callers_catch() -> None:
     with pytest.raises(LookupError) as caught:
         named_group("nobody")
     assert isinstance(caught.value, GroupNotNamed)
-    assert caught.value.fix == "name_group('nobody', group)"
+    assert caught.value.fix == "Call `name_group('nobody', group)`."
     assert CannotCopy("net", "it is locked").fix == "Call `prepare_for_export(model, inplace=True)`."

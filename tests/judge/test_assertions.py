@@ -46,7 +46,7 @@ def test_scaler_is_accepted_in_every_form() -> None:
             assertions.assert_grad_scaler_cleared(form)
     assertions.assert_grad_scaler_cleared(GradScaler("cpu"))
     assertions.assert_grad_scaler_cleared(nn.Linear(2, 2))
-    with pytest.raises(TypeError, match="not a float"):
+    with pytest.raises(TypeError, match="scaler is a float"):
         assertions.assert_grad_scaler_cleared(1.0)
 
 

@@ -64,7 +64,7 @@ def test_the_same_case_is_found_and_says_so(filled: Path) -> None:
     assert second.ready
     assert cached(second) == {"parity", "shapes", "reload", "interface", "layouts", "operators"}
     parity = next(stage for stage in second.stages if stage.name == "parity")
-    assert parity.reason.startswith("from the cache, proved 2")
+    assert parity.reason.startswith("cached 2")
     assert parity.facts["compared"] >= 1
     assert parity.seconds == 0.0
 

@@ -109,8 +109,8 @@ def test_a_corrupt_package_is_dropped_with_a_warning_and_never_loaded(
     (path,) = (tmp_path / "cache").glob(f"*/*.{NAME}")
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
     loaded: list[str] = []
-    proved = aotinductor._given
-    monkeypatch.setattr(aotinductor, "_given", lambda package, *a: loaded.append(package.name) or proved(package, *a))
+    proved = aotinductor._outputs
+    monkeypatch.setattr(aotinductor, "_outputs", lambda package, *a: loaded.append(package.name) or proved(package, *a))
     second = trial(tmp_path / "cache")
     assert run(second) == []
     assert loaded == ["model.pt2"]

@@ -23,7 +23,7 @@ def found(module: nn.Module, *inputs: Any) -> Readiness:
 
 def written(readiness: Readiness) -> str:
     (fix,) = [finding.fix for finding in readiness.findings if finding.code == "ER603"]
-    return fix.removeprefix("Write `dynamic_shapes=").removesuffix("`.")
+    return fix.removeprefix("Pass `dynamic_shapes=").removesuffix("`.")
 
 
 def exported(module: nn.Module, text: str, *inputs: Any) -> torch.export.ExportedProgram:

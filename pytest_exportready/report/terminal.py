@@ -44,7 +44,10 @@ def summary_lines(run: Run, paths: Sequence[Path] = (), width: int = WIDTH, prin
 
 def _printed(terminal: TerminalReporter) -> set[str]:
     """Return the node ids that have an entry under FAILURES or ERRORS."""
-    if terminal.config.getoption("tbstyle", "auto") == "no":
+    import pytest
+
+    style = terminal.config.getoption("tbstyle", "auto")
+    if style == "no" or (style == "line" and pytest.version_tuple < (9,)):  # older releases cut the text there
         return set()
     reports = [*terminal.stats.get("failed", ()), *terminal.stats.get("error", ())]
     return {report.nodeid for report in reports}

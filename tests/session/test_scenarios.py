@@ -60,7 +60,7 @@ def test_a_broken_entry_point_is_named_and_other_cases_run(project: Project, val
     project.write(CASE % "noisy" + GOOD)
     assert project.run(subprocess=True).ret == pytest.ExitCode.TESTS_FAILED
     assert project.outcomes() == {"test_x[noisy]": "infra at train", "test_good[as_is]": "passed"}
-    named = f"the entry point noisy = '{value}' (group {ENTRY_POINTS}) of third {problem}"
+    named = f"The entry point noisy = '{value}' (group {ENTRY_POINTS}) of third {problem}"
     assert named in reason(project)
     assert "Fix: " in reason(project)
 

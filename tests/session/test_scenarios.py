@@ -71,7 +71,7 @@ def test_two_scenarios_of_one_name_are_both_named(project: Project) -> None:
     assert project.run(subprocess=True).ret == pytest.ExitCode.TESTS_FAILED
     assert project.outcomes() == {"test_x[plain]": "infra at train", "test_good[as_is]": "passed"}
     message = project.results()["test_x[plain]"].message
-    assert "several scenarios have the name 'plain'" in message
+    assert "everal scenarios have the name 'plain'" in message
     assert "'third:SCENARIO'" in message
     assert "'exportready_fixtures.scenarios.plain:SCENARIO'" in message
 

@@ -95,9 +95,9 @@ def patch_for(module: nn.Module, **options: Any) -> str:
 def test_a_patch_is_offered(module: Callable[[], nn.Module], strict: bool) -> None:
     code = module.forward.__code__  # type: ignore[attr-defined]
     text = Path(__file__).read_text(encoding="utf-8")
-    told = patch_for(module(), strict=strict)
-    assert told.startswith("--- ")
-    assert f"@@ -{code.co_firstlineno}," in told or f"@@ -{code.co_firstlineno + 1}," in told
+    patch_text = patch_for(module(), strict=strict)
+    assert patch_text.startswith("--- ")
+    assert f"@@ -{code.co_firstlineno}," in patch_text or f"@@ -{code.co_firstlineno + 1}," in patch_text
     assert module.forward.__code__ is code  # type: ignore[attr-defined]
     assert not [name for name in globals() if name.startswith(_rewriting._TAKEN)]
     assert Path(__file__).read_text(encoding="utf-8") == text
@@ -105,9 +105,9 @@ def test_a_patch_is_offered(module: Callable[[], nn.Module], strict: bool) -> No
 
 def test_a_patch_covers_every_branch_on_the_way() -> None:
     """In the function that forward calls too; under the dynamic shapes asked for."""
-    told = patch_for(Twice(), dynamic_shapes={"x": {0: Dim("batch")}})
-    assert "torch.where(x.sum() > 0, x + 1, x)" in told
-    assert "torch.where(x.max() > 1, -x, x)" in told
+    patch_text = patch_for(Twice(), dynamic_shapes={"x": {0: Dim("batch")}})
+    assert "torch.where(x.sum() > 0, x + 1, x)" in patch_text
+    assert "torch.where(x.max() > 1, -x, x)" in patch_text
 
 
 @pytest.mark.parametrize("module", [OtherShape, OtherDtype, Never, StillFails, Writes])
@@ -163,10 +163,10 @@ def patch_after(scenario: str, module: nn.Module) -> str:
 def test_ranks_that_train_together_get_the_same_patch(scenario: str) -> None:
     """Each proves it by itself, on weights that are the same on every rank."""
     torch.manual_seed(0)
-    told = patch_after(scenario, Scaled())
-    assert "torch.where" in told
+    patch_text = patch_after(scenario, Scaled())
+    assert "torch.where" in patch_text
     patches: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(patches, told)
+    dist.all_gather_object(patches, patch_text)
     assert patches[0] == patches[1]
 
 

@@ -245,12 +245,12 @@ def test_modules_in_training_mode_are_refused() -> None:
 def test_the_difference_is_one_of_the_file() -> None:
     """Its lines and numbers are those of this file; what it does not touch stays."""
     source = suspects(model(kept), (X,), {})[0].source
-    told = difference(source, lines(model(kept)), 1).splitlines()
+    patch_text = difference(source, lines(model(kept)), 1).splitlines()
     first = kept.__code__.co_firstlineno
-    assert told[0].startswith("--- ")
-    assert told[0].endswith("test_branch_rewriter.py")
-    assert told[2] == f"@@ -{first},4 +{first},3 @@"
-    assert told[3:] == [
+    assert patch_text[0].startswith("--- ")
+    assert patch_text[0].endswith("test_branch_rewriter.py")
+    assert patch_text[2] == f"@@ -{first},4 +{first},3 @@"
+    assert patch_text[3:] == [
         " def kept(self: Any, x: Tensor) -> Tensor:",
         "-    if not x.max() > 3:",
         "-        x = -x",

@@ -59,7 +59,7 @@ def assert_passes(run: Callable[[], None], rule: KnownRule, codes: set[str]) -> 
         codes.add(rule.code)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_examples(rule: KnownRule, module: ModuleType) -> None:
     torch.manual_seed(0)

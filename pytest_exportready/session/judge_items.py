@@ -216,6 +216,9 @@ class ExportReadySession:
         readiness = item.stash.get(READINESS, None)
         if call.when == "call" and readiness is not None:
             report.exportready = readiness.to_dict()  # type: ignore[attr-defined]
+            crash = getattr(report.longrepr, "reprcrash", None)
+            if crash is not None:  # pytest repeats it in its own summary: all lines under CI or -vv, else the first
+                crash.message = crash.message.partition("\n")[0]
         if call.when == "call" and TORCH_OUTPUT in item.stash:
             report.exportready_output = item.stash[TORCH_OUTPUT].getvalue()  # type: ignore[attr-defined]
             del item.stash[TORCH_OUTPUT]

@@ -72,9 +72,14 @@ def test_works_with(project: Project, args: list[str]) -> None:
     assert project.outcomes() == {"test_one": "passed", "test_two": "failed at case"}
 
 
-@pytest.mark.parametrize("args", [[], ["--tb=short"], ["--tb=no"], ["--tb=line"], ["-n", "1"]], ids=" ".join)
-def test_each_finding_is_printed_once(project: Project, args: list[str]) -> None:
+@pytest.mark.parametrize("args", [[], ["--tb=short"], ["--tb=no"], ["--tb=line"], ["-n", "1"], ["-vv"]], ids=" ".join)
+@pytest.mark.parametrize("ci", ["", "true"], ids=["", "ci"])
+def test_each_finding_is_printed_once(
+    project: Project, args: list[str], ci: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under FAILURES, with its fix; in the summary where pytest prints no failures."""
+    monkeypatch.delenv("BUILD_NUMBER", raising=False)  # pytest takes both for a sign of CI
+    monkeypatch.setenv("CI", ci)
     project.write('@export_ready(stages=["train"])\ndef test_two(): return not_ready()')
     result = project.run(*args, subprocess="-n" in args)
     result.assert_outcomes(failed=1)

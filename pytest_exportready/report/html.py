@@ -21,7 +21,7 @@ from pytest_exportready.report.page_rows import MARKS, page_rows
 from pytest_exportready.report.page_shell import SHARED, environment, shell, template_file
 from pytest_exportready.report.rules_html import NAME as RULES, name_beside
 from pytest_exportready.report.run import Run
-from pytest_exportready.report.table import tabs
+from pytest_exportready.report.tabs import tabs
 from pytest_exportready.report.units import duration
 
 FIRST_CAUSES, CAUSES = 8, 25

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from pytest_exportready.case.facts import BYTES
-from pytest_exportready.report.column import Column, fact
+from pytest_exportready.report.columns._column import Column, fact
 
 COLUMN = Column("ONNX model", "size", "bytes", lambda result: fact(result, BYTES, "onnx"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_exportready.report.column import Column
+from pytest_exportready.report.columns._column import Column
 from pytest_exportready.report.run import TestResult
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pytest_exportready.report.column import Column
+from pytest_exportready.report.columns._column import Column
 
 COLUMN = Column("whole case", "timing", "seconds", lambda result: result.seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from pytest_exportready.report.run import Run
-from pytest_exportready.report.table import Grid, GridCell, PageTable, bar
+from pytest_exportready.report.tables._table import Grid, GridCell, PageTable, bar
 from pytest_exportready.report.units import duration
 
 

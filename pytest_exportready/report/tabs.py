@@ -1,53 +1,20 @@
-"""A tab of the HTML page with rows of figures, shown only if there is data."""
+"""The tabs of the HTML page: the columns with figures, by tab, and the tables with rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
+import math
+from collections.abc import Iterator
 
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.discover import discover
-from pytest_exportready.report.column import Column, all_columns, figure_of
+from pytest_exportready.report.columns import all_columns
+from pytest_exportready.report.columns._column import Column
 from pytest_exportready.report.run import Run, TestResult
+from pytest_exportready.report.tables import all_tables
+from pytest_exportready.report.tables._table import Grid, GridCell, bar
 from pytest_exportready.report.units import figure
 
 ROWS = 50
 """The most rows of a tab: those with the largest figures."""
-
-
-@dataclass(frozen=True)
-class GridCell:
-    """One cell of a grid."""
-
-    text: str
-    share: float | None = None  # of the largest figure of its column, 0 to 1, drawn as a bar
-    anchor: str = ""  # of the case that it links to
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The rows of a tab."""
-
-    headings: tuple[str, ...]
-    rows: tuple[tuple[GridCell, ...], ...]
-    note: str = ""  # a sentence below the rows
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """A tab."""
-
-    title: str
-    grid: Callable[[Run], Grid | None]  # None if the run has no such data
-
-
-@cache
-def all_tables() -> dict[str, PageTable]:
-    """Return every table by name, sorted."""
-    from pytest_exportready.report import tables
-
-    return discover(tables, "TABLE", PageTable)
 
 
 def tabs(run: Run) -> tuple[dict[str, Grid], list[str]]:
@@ -72,8 +39,18 @@ def tabs(run: Run) -> tuple[dict[str, Grid], list[str]]:
     return found, problems
 
 
-def bar(value: float, largest: float, text: str) -> GridCell:
-    return GridCell(text, max(value, 0) / largest if largest > 0 else 0)
+def figure_of(column: Column, result: TestResult) -> float | None:
+    """Return the finite figure of one case, or None.
+
+    Raises:
+        ValueError: The value is not a number.
+    """
+    value = column.value(result)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"is a {type(value).__name__}, not a number")
+    return float(value) if math.isfinite(value) else None
 
 
 def _of_columns(run: Run, columns: list[tuple[Column, dict[str, float]]]) -> Grid:

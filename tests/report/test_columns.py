@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from pytest_exportready.report import column
-from pytest_exportready.report.column import Column, all_columns
+from pytest_exportready.report import columns
+from pytest_exportready.report.columns import all_columns
+from pytest_exportready.report.columns._column import Column
 from pytest_exportready.report.run import Run
-from pytest_exportready.report.table import tabs
+from pytest_exportready.report.tabs import tabs
 
 
 class EntryPoint:
@@ -28,7 +29,7 @@ class EntryPoint:
 def plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     """Entry points of other packages: what a test puts here is what there is."""
     points: list[EntryPoint] = []
-    monkeypatch.setattr(column, "entry_points", lambda group: points if group == "exportready.columns" else [])
+    monkeypatch.setattr(columns, "entry_points", lambda group: points if group == "exportready.columns" else [])
     all_columns.cache_clear()
     yield points
     all_columns.cache_clear()

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_exportready.report.run import Run
-from pytest_exportready.report.table import ROWS, tabs
+from pytest_exportready.report.tabs import ROWS, tabs
 
 
 def test_the_largest_come_first_and_the_rest_is_counted(run: Run) -> None:

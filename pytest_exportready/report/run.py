@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -63,7 +64,10 @@ class TestResult:
         if self.readiness is None:
             return self.name.removeprefix("test_")
         scenario = self.readiness.scenario
-        case = self.readiness.case.rpartition("::")[2].removesuffix(f"[{scenario}]").removeprefix("test_")
+        case = self.readiness.case.rpartition("::")[2].removeprefix("test_")
+        if scenario:  # it is a parameter of the test: the only one, the first or the last
+            one = re.escape(scenario)
+            case = re.sub(rf"\[{one}\]$|(?<=\[){one}-|-{one}(?=\]$)", "", case, count=1)
         return case if scenario in ("", "plain", "as_is") else f"{case} [{scenario}]"
 
     @property

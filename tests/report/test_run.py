@@ -92,6 +92,22 @@ def test_labels_are_short_and_told_apart_where_they_clash() -> None:
     assert list(Run(tuple(results)).labels.values()) == ["vit [ddp] (a)", "vit [ddp] (b)"]
 
 
+@pytest.mark.parametrize(
+    ("name", "scenario", "label"),
+    [
+        ("test_mlp[ddp]", "ddp", "mlp [ddp]"),
+        ("test_mlp[ddp-8]", "ddp", "mlp[8] [ddp]"),
+        ("test_mlp[8-ddp]", "ddp", "mlp[8] [ddp]"),
+        ("test_mlp[plain-a-b]", "plain", "mlp[a-b]"),
+        ("test_mlp[ddp_amp-ddp]", "ddp_amp", "mlp[ddp] [ddp_amp]"),
+        ("test_mlp[explain-8]", "plain", "mlp[explain-8]"),
+    ],
+)
+def test_a_label_has_the_scenario_once(name: str, scenario: str, label: str) -> None:
+    record = replace(READY, case=f"tests/test_a.py::{name}", scenario=scenario)
+    assert TestResult(f"tests/test_a.py::{name}", "a", name, readiness=record).label == label
+
+
 def test_names_that_are_cut_or_cleaned_alike_stay_distinct() -> None:
     names = ["x" * 3000, "x" * 3001, "a\x00", "a\x01", "\ud800", "\ud801"]
     assert len({one(name).name for name in names}) == len(names)

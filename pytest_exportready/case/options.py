@@ -65,6 +65,10 @@ class StageTraits(Protocol):
         """Whether it runs even if ``stages`` does not name it."""
 
 
+_FEW = 30
+"""The most names that a fix lists."""
+
+
 def case_options(
     arguments: Mapping[str, Any],
     *,
@@ -82,9 +86,7 @@ def case_options(
     """
     for name in arguments:
         if name not in ACCEPTED:
-            raise CaseError(
-                f"unknown argument {name!r}{_did_you_mean(name, ACCEPTED)}. Accepted: {', '.join(ACCEPTED)}"
-            )
+            raise CaseError(f"`export_ready` has no argument `{name}`.", _use_instead(name, ACCEPTED))
     given = {**dict.fromkeys(ACCEPTED), **arguments}
     if not any(given["dynamic_batch"] is accepted for accepted in (None, True, False)):
         raise CaseError(f"dynamic_batch={shown(given['dynamic_batch'])}: accepted are True and False")
@@ -162,8 +164,7 @@ def _budget(given: object) -> dict[str, float]:
         raise CaseError(f"budget={shown(given)}: accepted is a dict of seconds, mib and nodes, such as {example}")
     for name, value in given.items():
         if name not in BUDGETS:
-            hint = _did_you_mean(str(name), BUDGETS)
-            raise CaseError(f"budget: unknown {shown(name)}{hint}. Accepted: {', '.join(BUDGETS)}")
+            raise CaseError(f"`budget` has the unknown key {shown(name)}.", _use_instead(str(name), BUDGETS))
         if not _is_finite(value) or value <= 0:
             raise CaseError(f"budget[{name!r}]={shown(value)}: accepted is a finite number > 0")
     return {name: given[name] for name in BUDGETS if name in given}
@@ -175,10 +176,9 @@ def _names(argument: str, given: object, accepted: Collection[str]) -> tuple[str
         raise CaseError(f"{argument}={shown(given)}: accepted is a list of names")
     for name in names:
         if name not in accepted:
-            known = ", ".join(sorted(accepted))
-            raise CaseError(f"{argument}: unknown {name!r}{_did_you_mean(name, accepted)}. Accepted: {known}")
+            raise CaseError(f"`{argument}` has the unknown name {name!r}.", _use_instead(name, sorted(accepted)))
     if given is not None and not names and argument != "ignore":
-        raise CaseError(f"{argument}=[] is empty. Accepted: {', '.join(sorted(accepted))}")
+        raise CaseError(f"`{argument}` is empty.", f"Use one of {', '.join(sorted(accepted))}.")
     return tuple(dict.fromkeys(names))
 
 
@@ -186,6 +186,8 @@ def _is_finite(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
 
 
-def _did_you_mean(name: str, accepted: Collection[str]) -> str:
+def _use_instead(name: str, accepted: Collection[str]) -> str:
+    """Return a fix for a name that is not among ``accepted``."""
     close = difflib.get_close_matches(name, list(accepted), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    known = ", ".join(accepted) if len(accepted) <= _FEW else "those that `exportready explain` lists"
+    return f"Write `{close[0]}`; accepted are {known}." if close else f"Use one of {known}."

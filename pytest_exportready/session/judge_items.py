@@ -14,7 +14,7 @@ from pytest_exportready.analysis.execution.trial import ResultCache
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness
 from pytest_exportready.session.graceful_exit import exit_is_raised
-from pytest_exportready.session.marker import CASE_OPTIONS, MARKER_FINDING, arguments_of, take_options
+from pytest_exportready.session.marker import CASE_OPTIONS, MARKER_FINDING, arguments_of, declared_at, take_options
 from pytest_exportready.session.options import MARKER, OPTIONS
 from pytest_exportready.session.plain_data import plain_data
 from pytest_exportready.session.progress import Progress
@@ -111,7 +111,6 @@ class ExportReadySession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        __tracebackhide__ = True
         if MARKER_FINDING not in item.stash:
             return
         from pytest_exportready.session.verdict import misdeclared, settle
@@ -177,7 +176,8 @@ class ExportReadySession:
         name, scenario = item.nodeid, chosen or DEFAULT_SCENARIO
         if inspect.iscoroutinefunction(build.func) or inspect.isasyncgenfunction(build.func):
             message, fix = "The case function is async.", "Replace `async def` with `def`."
-            return verdict.no_case(message, fix, name=name, scenario=scenario), None
+            declared = declared_at(item)
+            return verdict.no_case(message, fix, name=name, scenario=scenario, declared=declared), None
         failed = verdict.raised
         try:
             returned = build()
@@ -188,6 +188,7 @@ class ExportReadySession:
                 name=name,
                 scenario=scenario,
                 required=chosen is not None,
+                declared=declared_at(item),
                 watch=self.progress.stage if ranks is None else lambda stage: None,
                 on_export=ExportHooks(item.ihook, name),
                 ranks=ranks,

@@ -45,10 +45,15 @@ def _marks_of_parameter(item: pytest.Item) -> list[pytest.Mark]:
     return [mark for mark in callspec.marks if mark.name == MARKER] if callspec else []
 
 
+def declared_at(item: pytest.Item) -> dict[str, Any]:
+    """Return the file and line of a case function, as fields of a finding."""
+    return {"file": str(item.path), "line": (item.location[1] or 0) + 1}
+
+
 def take_options(item: pytest.Item) -> None:
     """Store the options that the marker gives, or a finding if a marker of the case is wrong."""
     wrong = item.ihook.pytest_exportready_marker_problem(item=item)
-    place: dict[str, Any] = {"file": str(item.path), "line": (item.location[1] or 0) + 1, "stage": "case"}
+    place = {**declared_at(item), "stage": "case"}
     fix = f"Correct the arguments of the marker `{MARKER}`."
     try:
         options = _options_of(item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unittest
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,17 +63,22 @@ def judge_returned(
     name: str,
     scenario: str,
     required: bool,
+    declared: Mapping[str, Any],
     watch: Watch,
     on_export: OnExport = lambda trial: (),
     ranks: Together | None = None,
     cache: ResultCache | None = None,
 ) -> Readiness:
-    """Return the readiness of the returned case; an object that is not a case fails at the stage ``case``."""
+    """Return the readiness of the returned case; an object that is not a case fails at the stage ``case``.
+
+    Args:
+        declared: File and line of the case function.
+    """
     try:
         case = as_case(returned)
     except CaseError as error:
         fix = error.fix or "Return `model.eval(), (example_input,)`."
-        return no_case(error.problem, fix, name=name, scenario=scenario)
+        return no_case(error.problem, fix, name=name, scenario=scenario, declared=declared)
     if not required and (case.carries_training or case.stateful_calls):
         scenario = "as_is"  # further training would spoil what the user recorded
     how: dict[str, Any] = {"cache": cache}
@@ -82,9 +88,9 @@ def judge_returned(
     )
 
 
-def no_case(message: str, fix: str, *, name: str, scenario: str) -> Readiness:
-    """Return the readiness of a case function that does not return a case."""
-    return _failed(name, scenario, RETURNS_CASE.error("", message, fix, stage="case"))
+def no_case(message: str, fix: str, *, name: str, scenario: str, declared: Mapping[str, Any]) -> Readiness:
+    """Return the readiness of a case function, declared at a file and line, that does not return a case."""
+    return _failed(name, scenario, RETURNS_CASE.error("", message, fix, **declared, stage="case"))
 
 
 def misdeclared(item: pytest.Item, scenario: str) -> Readiness:

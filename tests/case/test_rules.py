@@ -59,7 +59,9 @@ def test_a_case_may_ignore_every_rule_and_no_other(project: Project) -> None:
     project.write("@export_ready(ignore=['ER999'], reason='none')\ndef test_none(): return ready()\n")
     result = project.run()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*ignore: unknown 'ER999'*"])
+    result.stdout.fnmatch_lines(
+        ["*`ignore` has the unknown name 'ER999'. Fix: *those that `exportready explain` lists."]
+    )
 
 
 def test_the_source_says_what_the_modules_declare() -> None:

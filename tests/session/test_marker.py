@@ -38,7 +38,7 @@ class TestClass:
     [
         (
             "@export_ready(dynamic_bach=True)\ndef test_x(): pass",
-            "*dynamic_bach*dynamic_batch*",
+            "*no argument `dynamic_bach`.",
         ),
         (
             "@export_ready(dynamic_batch=True, dynamic_shapes=({0: 1},))\ndef test_x(): pass",

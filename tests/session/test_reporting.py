@@ -93,6 +93,13 @@ def test_each_finding_is_printed_once(
     result.stdout.fnmatch_lines(["findings: 2 errors"])
 
 
+def test_a_wrong_marker_has_no_advice_about_tracebacks(project: Project) -> None:
+    project.write('@export_ready(scenario="ddp")\ndef test_typo(): return ready()')
+    result = project.run()
+    result.stdout.fnmatch_lines(["*no argument `scenario`. Fix: Write `scenarios`; accepted are dynamic_batch, *"])
+    assert "--full-trace" not in result.stdout.str()
+
+
 def test_the_summary_names_cases_that_did_not_run(project: Project) -> None:
     project.write("@export_ready\ndef test_bad(): return None\n@export_ready\ndef test_after(): return ready()")
     result = project.run("-x")

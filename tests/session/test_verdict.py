@@ -12,12 +12,13 @@ from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.session import verdict
 
 ONLY_EXPORT = CaseOptions(stages=("export",))
+DECLARED = {"file": "test_models.py", "line": 7}
 
 
 def judged(returned: object, options: CaseOptions = ONLY_EXPORT, required: bool = False) -> Readiness:
     stages: list[str] = []
     return verdict.judge_returned(
-        returned, options, name="case", scenario="plain", required=required, watch=stages.append
+        returned, options, name="case", scenario="plain", required=required, declared=DECLARED, watch=stages.append
     )
 
 
@@ -48,6 +49,7 @@ def test_an_object_that_is_not_a_case_is_a_finding(returned: object) -> None:
     with pytest.raises(CaseError) as raised:
         as_case(returned)
     general = "Return `model.eval(), (example_input,)`."
+    assert (finding.file, finding.line) == ("test_models.py", 7)
     assert (finding.code, finding.message, finding.fix) == ("ER101", raised.value.problem, raised.value.fix or general)
 
 

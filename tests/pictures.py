@@ -20,6 +20,7 @@ from pytest_exportready.report.nightly.compare import compare
 from pytest_exportready.report.nightly.night import Night
 from pytest_exportready.report.nightly.page import page
 from pytest_exportready.report.run import Run, TestResult
+from pytest_exportready.stages import parity, shapes
 
 FOLDER = Path(__file__).parents[1] / ".github"
 WIDTH, HEIGHT = 1240, 1150  # pixels
@@ -88,27 +89,23 @@ def report(folder: Path) -> Path:
 
 TONIGHT = datetime(2026, 11, 29, 2, 0, tzinfo=timezone.utc)
 STAGES = ("train", "inspect", "eager", "export", "parity", "reload", "shapes")
-ATTENTION = Finding(
-    "ER426",
-    "fake_kernels_match",
-    "error",
-    "aten.scaled_dot_product_attention.default",
-    "The fake kernel returns strides (3072, 64, 768, 1), the real kernel (3072, 768, 64, 1).",
-    "Report it to PyTorch with the text below.",
-    "models/attention.py",
-    61,
-    stage="export",
-)
-DETECTOR = Finding(
-    "ER501",
-    "outputs_match",
-    "error",
-    "output[1]",
-    "output[1] differs from the eager module: error 0.02 x rms (34 dB), limit 1e-05 x rms (100 dB).",
-    "Look for a value that `forward` computes in Python.",
-    "models/detector.py",
-    118,
+ATTENTION = parity.AGREES.error(
+    "output",
+    "The program differs from the eager module on the example inputs: largest error 0.3 x output rms (signal to error "
+    "16 dB), limit 1e-05 x (100 dB).",
+    "Check `forward` for Python state, branches on values and modes that tracing fixed.",
+    file="models/attention.py",
+    line=61,
     stage="parity",
+)
+DETECTOR = shapes.AGREES.error(
+    "x.shape[0]",
+    "At size 1, output[1] of the program differs from the eager module: largest error 0.02 x output rms (signal to "
+    "error 34 dB), limit 1e-05 x (100 dB).",
+    "Look for a Python number that is computed from the size.",
+    file="models/detector.py",
+    line=118,
+    stage="shapes",
 )
 
 

@@ -42,8 +42,9 @@ from pytest_exportready.checks._check import Check, Subject
 
 RULE = Rule("ER311", "hooks_change_nothing")
 
-_REMOVE = "Call `remove()` on the handle that registering returned."
-_REMOVE_OR_MOVE = "Call `remove()` on the handle that registering returned, or move the computation into `forward`."
+_HANDLE = "; `handle` is what `register_forward_hook()` or `register_forward_pre_hook()` returned."
+_REMOVE = f"Call `handle.remove()` before exporting{_HANDLE}"
+_REMOVE_OR_MOVE = f"Move the computation into `forward`, or call `handle.remove()` before exporting{_HANDLE}"
 
 
 def inspect(subject: Subject) -> Iterator[Finding]:
@@ -56,7 +57,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
 
 
 def _judge(effect: HookEffect) -> Iterator[Finding]:
-    hook = f"Forward hook `{effect.place.name}` on {few(effect.names)}"
+    hook = f"Forward hook `{effect.place.name}` of module {few(effect.names)}"
     place: dict[str, Any] = {"file": effect.place.file, "line": effect.place.line}
     if effect.changes and effect.owned:
         yield RULE.note(effect.names[0], f"{hook} changes tensors; the model's class registers it.", **place)
@@ -66,7 +67,7 @@ def _judge(effect: HookEffect) -> Iterator[Finding]:
     elif effect.keeps and effect.serves:
         yield RULE.note(effect.names[0], f"{hook} keeps tensors that `forward` uses later.", **place)
     elif effect.keeps:
-        message = f"{hook} keeps tensors of the call. `torch.export` leaves FakeTensors there, which have no values."
+        message = f"{hook} stores tensors of the forward pass; torch.export leaves FakeTensors in that storage."
         yield RULE.error(effect.names[0], message, _REMOVE, **place)
 
 

@@ -38,6 +38,7 @@ _SIGNS = (
     r"|UnsupportedMutation|UNSUPPORTED_ALIASED_MUTATED|[Mm]utating .* not (?:in|supported)|[Ss]ide effect"
     r"|register_buffer|register_parameter|\bresize_|\bset_\(|with_detached"
 )
+_FIX = "Create parameters and buffers in `__init__`, and write buffers in place (`self.count.add_(1)`)."
 _ATTRIBUTE = r"attributes? ([\w., ]+?) w(?:ere|as) assigned during export"
 
 
@@ -52,8 +53,7 @@ def explain(failure: Failure) -> Finding | None:
         f"{here.words}, which a program cannot record."
         if here
         else "`forward` changes parameters, attributes or objects in a way that a program cannot record.",
-        "Create parameters and buffers in `__init__`, and write buffers in place (`self.count.add_(1)`). Do not use"
-        " `.data =`, `autograd.grad` or threads in `forward`.",
+        _FIX if here else f"{_FIX} Do not use `.data =`, `autograd.grad` or threads in `forward`.",
         where=attribute[1].removeprefix("self.") if attribute else "",
         place=(here.file, here.line) if here else None,
     )

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.report.columns import all_columns
-from pytest_exportready.report.columns._column import Column
+from pytest_exportready.report.columns import Column, all_columns
 from pytest_exportready.report.run import Run, TestResult
 from pytest_exportready.report.tables import all_tables
 from pytest_exportready.report.tables._table import Grid, GridCell, bar

@@ -115,8 +115,8 @@ class ExportReadySession:
             return
         from pytest_exportready.session.verdict import misdeclared, settle
 
-        readiness = misdeclared(item, chosen_scenario(item) or DEFAULT_SCENARIO)
-        item.stash[READINESS] = readiness.relative_to(self.config.rootpath)
+        readiness = misdeclared(item, chosen_scenario(item) or DEFAULT_SCENARIO).relative_to(self.config.rootpath)
+        item.stash[READINESS] = readiness
         settle(readiness, CaseOptions())
 
     @pytest.hookimpl(wrapper=True)

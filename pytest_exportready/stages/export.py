@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -89,8 +90,9 @@ def _export(trial: Trial) -> Iterator[Observation]:
     if fakes:
         yield FAKES_LEFT.warning(
             fakes[0],
-            f"torch.export left FakeTensors on the module, in {few(fakes)}. They were removed.",
-            "Export a copy of the module, or do not assign these attributes in `forward`.",
+            f"torch.export left FakeTensors in attributes of the module: {few(f'`{fake}`' for fake in fakes)}. "
+            "The plugin has restored them; your export script will not.",
+            "Do not assign these attributes in `forward`, or export a copy of the module.",
         )
     yield from _unregistered(weights, program)
     yield from _names_and_state(program, weights)
@@ -170,10 +172,9 @@ def _unregistered(weights: list[FrozenWeight], program: ExportedProgram) -> Iter
 def _names_and_state(program: ExportedProgram, weights: list[FrozenWeight]) -> Iterator[Finding]:
     invalid = invalid_identifiers(program)
     if invalid:
-        message = "The program cannot run: this part of a module or parameter name is not a Python identifier."
-        yield IDENTIFIERS.error(
-            few(invalid), message, "Rename the module or parameter: it is a keyword, or has quotes in it."
-        )
+        kind = "is a Python keyword" if keyword.iskeyword(invalid[0]) else "is not a Python identifier"
+        message = f"`{invalid[0]}` in the name of a module or parameter {kind}, so that the program cannot run."
+        yield IDENTIFIERS.error(few(invalid), message, "Rename that module or parameter, such as `class_` for `class`.")
     unused = [name for name in unread_state(program) if name not in {weight.registered for weight in weights}]
     if unused:
         message = "The program keeps this in its state dict and never reads it."

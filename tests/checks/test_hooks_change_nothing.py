@@ -73,7 +73,7 @@ def test_what_changes_or_keeps_is_named(build: Callable[[], nn.Module]) -> None:
     assert finding.where in ("0", "1")
     assert finding.file == __file__
     assert finding.line
-    assert "`remove()`" in finding.fix
+    assert "`handle.remove()`" in finding.fix
 
 
 @pytest.mark.parametrize(

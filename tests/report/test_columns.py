@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_exportready.report import columns
-from pytest_exportready.report.columns import all_columns
-from pytest_exportready.report.columns._column import Column
+from pytest_exportready.report.columns import Column, all_columns
 from pytest_exportready.report.run import Run
 from pytest_exportready.report.tabs import tabs
 

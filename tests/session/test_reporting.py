@@ -96,7 +96,7 @@ def test_each_finding_is_printed_once(
 def test_a_wrong_marker_has_no_advice_about_tracebacks(project: Project) -> None:
     project.write('@export_ready(scenario="ddp")\ndef test_typo(): return ready()')
     result = project.run()
-    result.stdout.fnmatch_lines(["*no argument `scenario`. Fix: Write `scenarios`; accepted are dynamic_batch, *"])
+    result.stdout.fnmatch_lines(["@export_ready, test_cases.py:*no argument `scenario`. Fix: Write `scenarios`; *"])
     assert "--full-trace" not in result.stdout.str()
 
 

@@ -19,7 +19,7 @@ from transformers import BertConfig, BertModel
 
 from pytest_exportready import precision_report, purify_devices, to_precision
 from pytest_exportready.analysis.execution.detectors.device_branches import branches
-from pytest_exportready.analysis.execution.detectors.hardcoded_devices import strangers
+from pytest_exportready.analysis.execution.detectors.hardcoded_devices import hardcoded_tensors
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -66,7 +66,7 @@ def line(name: str, model: nn.Module, x: Tensor) -> str:
         words.append("autocast" if torch.equal(given, autocast) else "")
         words.append("reloaded" if torch.equal(given, torch.export.load(file).module()(x)) else "NOT RELOADED")
         words.append(f"at risk {len(precision_report(program, dtype).at_risk)}")
-    away = [branches(model, ((x,), {}), CPU, CUDA), strangers(model, (x,), {}, CUDA)]
+    away = [branches(model, ((x,), {}), CPU, CUDA), hardcoded_tensors(model, (x,), {}, CUDA)]
     moved = purify_devices(program).module().to("meta")(x.to("meta"))
     return "  ".join([*words, str(away), f"freed: {moved.device}"])
 

@@ -9,6 +9,8 @@ from importlib.metadata import entry_points
 from pytest_exportready.discover import discover
 from pytest_exportready.report.columns._column import Column
 
+__all__ = ["ENTRY_POINTS", "Column", "all_columns"]
+
 ENTRY_POINTS = "exportready.columns"
 """The entry-point group through which another package adds columns; each entry point names a Column."""
 

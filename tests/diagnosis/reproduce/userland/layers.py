@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from . import gates
 from .gates import gate as decide
-from .inner import helper as h
+from .inner import doubling as h
 
 logger = logging.getLogger(__name__)
 

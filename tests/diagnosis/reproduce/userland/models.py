@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import userland.gates
-import userland.inner.helper
+import userland.inner.doubling
 
 from . import gates as g
 from .layers import Block
@@ -80,7 +80,7 @@ class OfModules(Block):
     """Reads attributes of the user's modules by their names."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) * g.SCALE + userland.inner.helper.twice(x) * userland.gates.SCALE
+        return super().forward(x) * g.SCALE + userland.inner.doubling.twice(x) * userland.gates.SCALE
 
 
 class Lambdas(Block):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, installed
+from pretended_cuda import PretendedCuda, needs as pretended_cuda_needs
 from user_project import Project
 
 pytest_plugins = ["pytester"]
@@ -43,6 +44,14 @@ def imported() -> None:
 @pytest.fixture
 def project(pytester: pytest.Pytester, imported: None) -> Project:
     return Project(pytester)
+
+
+@pytest.fixture(scope="session")
+def pretended_cuda(tmp_path_factory: pytest.TempPathFactory) -> PretendedCuda:
+    """CUDA devices for processes that a test starts; skip where they cannot be had."""
+    if reason := pretended_cuda_needs():
+        pytest.skip(reason)
+    return PretendedCuda(tmp_path_factory.mktemp("cuda"))
 
 
 HIDE_NUMPY = """

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 import torch
@@ -22,16 +23,23 @@ from pytest_exportready.analysis.execution.silence import silent
 from pytest_exportready.analysis.execution.symbolic_sizes import sizes_at, symbolic_sizes
 from pytest_exportready.analysis.execution.trial import Facts, Observation, Trial
 from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong, in_child
+from pytest_exportready.analysis.processes.loader import load
+from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
+from pytest_exportready.analysis.processes.saved_program import OUTPUTS, PROGRAM, name_of, requests
 from pytest_exportready.analysis.processes.warm_up import rehearse
-from pytest_exportready.analysis.program.nodes import calls, owner, source
+from pytest_exportready.analysis.program.nodes import calls, on_cpu, owner, source
 from pytest_exportready.analysis.source.user_frames import chain, user_place
+from pytest_exportready.analysis.torch_internals.cuda import forks_can_use_cuda
 from pytest_exportready.analysis.torch_internals.programs import failed_operator
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.sanitize import exception_text
-from pytest_exportready.stages._stage import Stage, StageInfrastructure
+from pytest_exportready.stages._stage import SkipStage, Stage, StageInfrastructure
 
 Leaves = list[Any]
 """The flat outputs of one call; a backend may leave out None."""
+
+Work = Callable[[ExportedProgram, list[Call], Path], list[Leaves]]
+"""A function of a module that lowers a program and returns its outputs; it keeps its files in a folder."""
 
 T = TypeVar("T")
 SECONDS = 1800.0  # for lowering and running
@@ -129,44 +137,63 @@ def lowering_stage(
     )
 
 
-def isolated(work: Callable[[], None]) -> None:
-    """Run ``work`` silently in a forked child, so that a crash of compiled code does not end this process.
+def isolated_outputs(trial: Trial, work: Work, calls: list[Call], folder: Path) -> list[Leaves]:
+    """Return the outputs that ``work`` computes in another process, so that a crash does not end this one.
 
-    If CUDA is initialized, which a forked child cannot use, ``work`` runs in this process.
+    That is a forked child. If CUDA is in use here, for the program or otherwise, a child may fail because of it: the
+    program is then saved, and lowered by the loader process.
 
     Raises:
-        LoweringFailed: ``work`` raised an exception, or the child crashed.
-        StageInfrastructure: ``work`` took longer than SECONDS.
+        LoweringFailed: ``work`` raised an exception, or the process crashed.
+        StageInfrastructure: ``work`` took longer than SECONDS, or the loader process ended.
     """
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        quietly(work)
-        return
-    rehearse()
-
-    def attempt() -> dict[str, Any] | None:
-        try:
-            quietly(work)
-        except LoweringFailed as failed:
-            return vars(failed)
-        return None
-
+    program = trial.program
+    assert program is not None
     try:
-        failed = in_child(attempt, SECONDS)
+        if on_cpu(program) and forks_can_use_cuda():
+            rehearse()
+            failed = in_child(lambda: _lower(work, program, calls, folder), SECONDS)
+        else:
+            failed = _lower_saved_program(trial, work, calls, folder)
+    except LoaderGone as error:
+        raise StageInfrastructure(str(error), "Run it again; free memory if this persists.") from error
     except TookTooLong as error:
         fix = "Use a faster machine, or leave it out of `lower=`."
         raise StageInfrastructure(f"lowering {error}", fix) from error
     except (ProcessDied, RuntimeError) as error:
         raise LoweringFailed(str(error)) from error
-    if failed is not None:
+    if failed:
         raise LoweringFailed(**failed)
-
-
-def isolated_outputs(work: Callable[[], list[Leaves]], folder: Path) -> list[Leaves]:
-    """Return the outputs that ``work`` computes in a forked child, which writes them to ``folder``."""
-    file = folder / "outputs.pt"
-    isolated(lambda: torch.save(work(), file))
-    outputs: list[Leaves] = torch.load(file, weights_only=True)
+    outputs: list[Leaves] = torch.load(folder / OUTPUTS, weights_only=True)
     return outputs
+
+
+def lower_saved(request: dict[str, Any]) -> dict[str, Any]:
+    """Lower a saved program; the request names a ``Work``."""
+    return _lower(resolve_name(request["work"]), *load(request), Path(request["folder"]))
+
+
+def _lower_saved_program(trial: Trial, work: Work, calls: list[Call], folder: Path) -> dict[str, Any]:
+    assert trial.program is not None
+    try:
+        torch.export.save(trial.program, folder / PROGRAM)
+    except Exception as error:
+        raise SkipStage("the program cannot be saved, and this process, in which CUDA is in use, forks none") from error
+    reply: dict[str, Any] = {}
+    for request in requests(trial, folder, calls, lower_saved, work=name_of(work)):
+        reply = LOADER.ask(request, SECONDS)
+        if "error" not in reply:
+            return reply
+    raise LoweringFailed(reply["error"])
+
+
+def _lower(work: Work, program: ExportedProgram, calls: list[Call], folder: Path) -> dict[str, Any]:
+    """Write the outputs to ``folder``; return the arguments of a LoweringFailed, empty without one."""
+    try:
+        torch.save(quietly(lambda: work(program, calls, folder)), folder / OUTPUTS)
+    except LoweringFailed as failed:
+        return vars(failed)
+    return {}
 
 
 def quietly(work: Callable[[], T]) -> T:

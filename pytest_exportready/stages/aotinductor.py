@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest import mock
 
@@ -47,6 +48,7 @@ COMPILES = Rule(
     """,
 )
 _NAME = "aotinductor"
+_PACKAGE = "model.pt2"
 _LOWERING = Lowering(
     COMPILES,
     "AOTInductor",
@@ -63,10 +65,9 @@ def run(trial: Trial) -> Iterator[Observation]:
         if reused and not _has_findings(reused):
             yield from reused
             return
-        package = Path(name) / "model.pt2"
-        observations = list(_LOWERING.compare(trial, lambda calls: _compiled(trial.program, package, calls)))
+        observations = list(_LOWERING.compare(trial, lambda calls: _compiled(trial, calls, Path(name))))
         if trial.cache is not None and not _has_findings(observations):
-            trial.cache.save_artifact(trial, _NAME, package.read_bytes())
+            trial.cache.save_artifact(trial, _NAME, (Path(name) / _PACKAGE).read_bytes())
         yield from observations
 
 
@@ -75,37 +76,44 @@ def _with_cached_package(trial: Trial, folder: Path) -> list[Observation]:
     content = trial.cache.load_artifact(trial, _NAME) if trial.cache is not None else None
     if content is None:
         return []
-    package = folder / "cached.pt2"
-    package.write_bytes(content)
+    (folder / _PACKAGE).write_bytes(content)
     facts = {COMPILED: "in an earlier run", BYTES: len(content)}
-    return list(_LOWERING.compare(trial, lambda calls: Lowered(_outputs(package, calls), facts)))
+    return list(
+        _LOWERING.compare(trial, lambda calls: Lowered(isolated_outputs(trial, run_package, calls, folder), facts))
+    )
 
 
 def _has_findings(observations: Iterable[Observation]) -> bool:
     return any(isinstance(seen, Finding) for seen in observations)
 
 
-def _compiled(program: ExportedProgram | None, package: Path, calls: list[Call]) -> Lowered:
-    assert program is not None
+def _compiled(trial: Trial, calls: list[Call], folder: Path) -> Lowered:
     try:
-        outputs = _outputs(package, calls, lambda: aot_compiled(program, str(package)))
+        outputs = isolated_outputs(trial, compile_and_run, calls, folder)
     except LoweringFailed as error:
         if _MACHINE_FAULT.search(error.reason):
             problem, fix = f"the C++ compiler does not work: {error.reason}", "Repair the compiler, or set CXX."
             raise StageInfrastructure(problem, fix) from error
         raise
-    return Lowered(outputs, {BYTES: package.stat().st_size})
+    return Lowered(outputs, {BYTES: (folder / _PACKAGE).stat().st_size})
 
 
-def _outputs(package: Path, calls: list[Call], before: Callable[[], object] = lambda: None) -> list[Leaves]:
-    """Return the outputs of ``package``, with an inductor cache of its own."""
+def compile_and_run(program: ExportedProgram, calls: list[Call], folder: Path) -> list[Leaves]:
+    """Return the outputs of the package that AOTInductor compiles."""
+    with _own_cache(folder):
+        aot_compiled(program, str(folder / _PACKAGE))
+        return run_package(program, calls, folder)
 
-    def work() -> list[Leaves]:
-        with mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=str(package.with_name("cache"))):
-            before()
-            return [_output(str(package), call) for call in calls]
 
-    return isolated_outputs(work, package.parent)
+def run_package(program: ExportedProgram, calls: list[Call], folder: Path) -> list[Leaves]:
+    """Return the outputs of the package in ``folder``, compiled from ``program``."""
+    with _own_cache(folder):
+        return [_output(str(folder / _PACKAGE), call) for call in calls]
+
+
+def _own_cache(folder: Path) -> AbstractContextManager[object]:
+    """Let inductor keep its cache in ``folder``."""
+    return mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=str(folder / "cache"))
 
 
 def _output(package: str, call: Call) -> Leaves:

@@ -49,6 +49,7 @@ CONVERTS = Rule(
         warning: a dynamic dimension has no upper bound, so that ExecuTorch bounds it by the example.
     """,
 )
+_FILE = "model.pte"
 _XNNPACK = "executorch.backends.xnnpack.partition.xnnpack_partitioner"
 _LOWERING = Lowering(
     CONVERTS,
@@ -75,18 +76,19 @@ def run(trial: Trial) -> Iterator[Observation]:
     import_extra("executorch", _imported)
 
     def lower(calls: list[Call]) -> Lowered:
-        path = folder / "model.pte"
-
-        def work() -> list[Leaves]:
-            path.write_bytes(_lowered(program, _largest_sizes(program, calls)))
-            return _run(path, calls)
-
-        return Lowered(isolated_outputs(work, folder), {BYTES: path.stat().st_size})
+        outputs = isolated_outputs(trial, lower_and_run, calls, folder)
+        return Lowered(outputs, {BYTES: (folder / _FILE).stat().st_size})
 
     with tempfile.TemporaryDirectory(prefix="exportready-") as name:
         folder = Path(name)
         yield from _LOWERING.compare(trial, lower)
     yield from _unbounded(program, trial.call)
+
+
+def lower_and_run(program: ExportedProgram, calls: list[Call], folder: Path) -> list[Leaves]:
+    """Return the outputs of the ExecuTorch runtime."""
+    (folder / _FILE).write_bytes(_lowered(program, _largest_sizes(program, calls)))
+    return _run(folder / _FILE, calls)
 
 
 def _imported() -> tuple[Any, Any, list[Any]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, OutputKind
 
 from pytest_exportready.analysis.execution.call import Call
@@ -73,14 +74,7 @@ def run(trial: Trial) -> Iterator[Observation]:
     import_extra("onnx", lambda: [importlib.import_module(name) for name in _PACKAGES])
 
     def lower(calls: list[Call]) -> Lowered:
-        path = folder / "model.onnx"
-
-        def work() -> list[Leaves]:
-            converted: Any = torch.onnx.export(program, dynamo=True, verbose=False)
-            converted.save(path, external_data=True)  # one file holds at most 2 GiB
-            return _run(path, calls)
-
-        outputs = isolated_outputs(work, folder)
+        outputs = isolated_outputs(trial, convert_and_run, calls, folder)
         devices = [leaf.device if isinstance(leaf, torch.Tensor) else torch.device("cpu") for leaf in expected]
         if all(len(leaves) == len(devices) for leaves in outputs):
             outputs = [[leaf.to(device) for leaf, device in zip(leaves, devices, strict=True)] for leaves in outputs]
@@ -89,6 +83,14 @@ def run(trial: Trial) -> Iterator[Observation]:
     with tempfile.TemporaryDirectory(prefix="exportready-") as name:
         folder = Path(name)
         yield from _LOWERING.compare(trial, lower)
+
+
+def convert_and_run(program: ExportedProgram, calls: list[Call], folder: Path) -> list[Leaves]:
+    """Return the outputs of the ONNX model."""
+    converted: Any = torch.onnx.export(program, dynamo=True, verbose=False)
+    path = folder / "model.onnx"
+    converted.save(path, external_data=True)  # one file holds at most 2 GiB
+    return _run(path, calls)
 
 
 def _run(path: Path, calls: list[Call]) -> list[Leaves]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,16 @@ import torch
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Comparison, compare, summary
-from pytest_exportready.analysis.execution.pytree import classes_of, distinct, flatten, named_leaves
+from pytest_exportready.analysis.execution.pytree import flatten, named_leaves
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.module.wrappers import inner_wrappers
 from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong, in_child
+from pytest_exportready.analysis.processes.loader import load_and_run
 from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
+from pytest_exportready.analysis.processes.saved_program import OUTPUTS, PROGRAM, requests
 from pytest_exportready.analysis.processes.warm_up import rehearse
+from pytest_exportready.analysis.program.nodes import on_cpu
+from pytest_exportready.analysis.torch_internals.cuda import cuda_hidden
 from pytest_exportready.case.facts import BYTES
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.sanitize import plain, without_tensors
@@ -40,7 +43,7 @@ def run(trial: Trial) -> Iterator[Observation]:
 def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
     program = trial.program
     assert program is not None
-    path = folder / "program.pt2"
+    path = folder / PROGRAM
     try:
         _save(program, path)
     except TookTooLong as error:
@@ -64,7 +67,7 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
     changed = sorted(set(program.state_dict) ^ set(reply["names"]))
     if changed:
         yield _names(changed, "Names in the program's state dict change when it is saved and loaded")
-    loaded = torch.load(folder / "outputs.pt", weights_only=True)
+    loaded = torch.load(folder / OUTPUTS, weights_only=True)
     results: list[Comparison] = []
     for expected, actual in zip(trial.reference.outputs(calls), loaded, strict=True):
         results.append(compare(flatten(expected)[0], actual, trial.tolerance))
@@ -84,10 +87,11 @@ def _names(names: list[str], problem: str) -> Finding:
 
 
 def _save(program: torch.export.ExportedProgram, path: Path) -> None:
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.export.save(program, path)  # a forked child cannot use CUDA
-    else:
-        rehearse()
+    if not on_cpu(program):
+        torch.export.save(program, path)  # a forked child cannot read the memory of a GPU
+        return
+    rehearse()
+    with cuda_hidden():
         in_child(lambda: torch.export.save(program, path), SECONDS)
 
 
@@ -101,17 +105,13 @@ def _fix_of_saving(text: str) -> str:
 
 def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, None, dict[str, Any] | None]:
     """Load and run the program in a fresh process, with imports if it fails without; return the reply."""
-    torch.save([_inputs(call, calls[0]) for call in calls], folder / "inputs.pt")
-    request: dict[str, Any] = {name: str(folder / f"{name}.pt") for name in ("inputs", "outputs")}
-    request |= {"program": str(folder / "program.pt2"), "reply": str(folder / "reply.json")}
-    request |= {"threads": torch.get_num_threads(), "imports": [], "sys_path": []}
+    without_imports, *others = requests(trial, folder, calls, load_and_run)
     try:
-        reply = first = LOADER.ask(request, SECONDS)
-        for imports in _imports(trial) if "error" in first else []:
-            Path(request["reply"]).unlink()
-            reply = LOADER.ask({**request, "imports": imports, "sys_path": _search_path(imports)}, SECONDS)
+        reply = first = LOADER.ask(without_imports, SECONDS)
+        for request in others if "error" in first else []:
+            reply = LOADER.ask(request, SECONDS)
             if "error" not in reply:
-                names = ", ".join(imports)
+                names = ", ".join(request["imports"])
                 message = f"The program can only be loaded after `import {names}`."
                 yield NEEDS_IMPORT.note("", message, f"Add `import {names}` before `torch.export.load`.")
                 break
@@ -139,41 +139,6 @@ def _fix_of_loading(trial: Trial, call: Call) -> str:
     if strings:
         return f"Return no strings (output{strings[0]}): `torch.export.load` does not read them back."
     return "Register its classes and operators in a module that can be imported."
-
-
-def _inputs(call: Call, example: Call) -> list[Any]:
-    """Return the leaves of ``call`` in the order of the example, which is that of the program's spec."""
-    leaves = dict(named_leaves(distinct(call)))
-    ordered = [leaves[path] for path, _ in named_leaves(example) if path in leaves]
-    ordered = ordered if len(ordered) == len(leaves) else list(leaves.values())
-    return [x.detach() if isinstance(x, torch.Tensor) else x for x in ordered]
-
-
-def _imports(trial: Trial) -> list[list[str]]:
-    """Return the modules to import before loading: those of the input and output classes, then the model's as well."""
-    assert trial.program is not None
-    spec = trial.program.call_spec
-    classes = set().union(*(classes_of(s) for s in (spec.in_spec, spec.out_spec) if s is not None))
-    owners = _importable(kind.__module__ for kind in classes)
-    both = _importable([*owners, *(type(m).__module__ for m in trial.reference.module.modules())])
-    return [names for names in ([owners] if owners == both else [owners, both]) if names]
-
-
-def _search_path(imports: list[str]) -> list[str]:
-    """Return ``sys.path`` and the folders of ``imports``: pytest imports test files by path, too."""
-    roots = []
-    for name in imports:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file:
-            path = Path(file).with_suffix("")
-            path = path.parent if path.name == "__init__" else path
-            if path.parts[-name.count(".") - 1 :] == tuple(name.split(".")):
-                roots.append(str(path.parents[name.count(".")]))
-    return list(dict.fromkeys(p for p in [*sys.path, *roots] if p))
-
-
-def _importable(modules: Iterable[str]) -> list[str]:
-    return sorted({name for name in modules if name.split(".")[0] not in ("torch", "builtins", "__main__")})
 
 
 STAGE = Stage(run, rules=(SAVES, LOADS, AGREES, NAMES, NEEDS_IMPORT), after=("parity",))

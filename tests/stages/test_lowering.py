@@ -22,7 +22,14 @@ from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.stages import _lowering
-from pytest_exportready.stages._lowering import Lowered, Lowering, LoweringFailed, isolated, operator_in, quietly
+from pytest_exportready.stages._lowering import (
+    Lowered,
+    Lowering,
+    LoweringFailed,
+    isolated_outputs,
+    operator_in,
+    quietly,
+)
 from pytest_exportready.stages._stage import StageInfrastructure
 
 LOWERING = Lowering(Rule("ER999", "lowered_agrees"), "Twin", "Avoid {operator}.")
@@ -138,15 +145,20 @@ def test_operator_in(text: str, operator: str) -> None:
     assert operator_in(text) == operator
 
 
-def test_isolated(tmp_path: Path) -> None:
-    """Reason, operator and line are passed on; files stay, and nothing else of the child."""
+def in_a_child(trial: Trial, work: Callable[[], object], folder: Path) -> list[list[Any]]:
+    """Run ``work`` as a lowering that has one output, which is 7."""
+    return isolated_outputs(trial, lambda program, calls, folder: [[work(), 7][1:]], [], folder)
+
+
+def test_isolated_outputs(trial: Trial, tmp_path: Path) -> None:
+    """Outputs, reason, operator and line are passed on; files stay, and nothing else of the child."""
 
     def work() -> None:
         os.environ["LEFT_BY_THE_CHILD"] = "1"
         warnings.warn("as an error, under this project's own filter", stacklevel=1)
         (tmp_path / "done").touch()
 
-    isolated(work)
+    assert in_a_child(trial, work, tmp_path) == [[7]]
     assert (tmp_path / "done").exists()
     assert "LEFT_BY_THE_CHILD" not in os.environ
 
@@ -157,7 +169,7 @@ def test_isolated(tmp_path: Path) -> None:
             raise RuntimeError("boilerplate") from error
 
     with pytest.raises(LoweringFailed) as caught:
-        isolated(raises)
+        in_a_child(trial, raises, tmp_path)
     assert (caught.value.reason, caught.value.operator) == (
         "ValueError: target: aten.view.default",
         "aten.view.default",
@@ -168,17 +180,17 @@ def test_isolated(tmp_path: Path) -> None:
         raise ValueError('LoweringFailed: ["a", "aten.add.Tensor", "b.py", 3]')
 
     with pytest.raises(LoweringFailed) as quoted:
-        isolated(quotes)
+        in_a_child(trial, quotes, tmp_path)
     assert quoted.value.reason == 'ValueError: LoweringFailed: ["a", "aten.add.Tensor", "b.py", 3]'
     with pytest.raises(LoweringFailed) as crashed:
-        isolated(lambda: os.kill(os.getpid(), signal.SIGSEGV))
+        in_a_child(trial, lambda: os.kill(os.getpid(), signal.SIGSEGV), tmp_path)
     assert "SIGSEGV" in crashed.value.reason
 
 
-def test_a_timeout_is_an_infrastructure_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeout_is_an_infrastructure_error(trial: Trial, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(_lowering, "SECONDS", 1)
     with pytest.raises(StageInfrastructure, match=r"longer than 1 s, in test_lowering\.py.*leave it out of `lower=`"):
-        isolated(lambda: time.sleep(60))
+        in_a_child(trial, lambda: time.sleep(60), tmp_path)
 
 
 def test_quietly(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:

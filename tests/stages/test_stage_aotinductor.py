@@ -15,7 +15,7 @@ from pytest_exportready.analysis.execution.trial import Exported, Trial
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.options import CaseOptions
-from pytest_exportready.stages import aotinductor
+from pytest_exportready.stages import _lowering, aotinductor
 from pytest_exportready.stages._stage import SkipStage, StageInfrastructure
 from pytest_exportready.stages.aotinductor import STAGE
 
@@ -62,6 +62,15 @@ def test_compiles_and_agrees(trial: Trial, capfd: pytest.CaptureFixture[str]) ->
     assert facts_of(trial)["bytes"] > 0
     assert dict(os.environ) == before
     assert capfd.readouterr() == ("", "")
+
+
+@needs_compiler
+def test_in_the_loader_process(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where CUDA is in use in this process, the saved program is compiled elsewhere, with the same facts."""
+    monkeypatch.setattr(_lowering, "forks_can_use_cuda", lambda: False)
+    monkeypatch.setattr(_lowering, "in_child", None)
+    assert found(trial) == []
+    assert facts_of(trial)["compared"] == 2
 
 
 def test_without_a_compiler(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import signal
 import subprocess
@@ -20,7 +19,9 @@ from torch import Tensor, nn
 from pytest_exportready import export_ready_check
 from pytest_exportready.analysis.processes import loader_client
 from pytest_exportready.analysis.processes.child import ProcessDied
+from pytest_exportready.analysis.processes.loader import load
 from pytest_exportready.analysis.processes.loader_client import LOADER, Loader, LoaderGone
+from pytest_exportready.analysis.processes.saved_program import name_of
 from pytest_exportready.analysis.processes.warm_up import rehearse
 from pytest_exportready.case.readiness import Readiness
 from pytest_exportready.stages import reload
@@ -33,6 +34,8 @@ def rehearsed() -> None:
 
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(4, 3)
+LOAD = {"function": name_of(load), "hide_cuda": True, "threads": 1}
+"""A request to load, without the files."""
 
 
 class Linear(nn.Module):
@@ -155,7 +158,7 @@ def test_a_load_that_hangs_or_dies(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (tmp_path / "exportready_leaves.py").write_text("import os; os._exit(0)")
     (tmp_path / "exportready_aborts.py").write_text("import os; os.abort()")
     loader = Loader()
-    request = {"reply": str(tmp_path / "reply"), "sys_path": [str(tmp_path)], "threads": 1}
+    request = {**LOAD, "reply": str(tmp_path / "reply"), "sys_path": [str(tmp_path)]}
     try:
         for name, message in [("leaves", "without a result"), ("aborts", "SIGABRT"), ("hangs", "longer than")]:
             with pytest.raises(ProcessDied, match=message):
@@ -196,7 +199,7 @@ def test_no_process_is_left(tmp_path: Path) -> None:
 from pytest_exportready.analysis.processes.loader_client import LOADER, ProcessDied
 try:
     paths, imports = [{str(tmp_path)!r}], ["exportready_sleeps"]
-    LOADER.ask({{"reply": "", "sys_path": paths, "imports": imports, "threads": 1}}, 3)
+    LOADER.ask({{**{LOAD!r}, "reply": "", "sys_path": paths, "imports": imports}}, 3)
 except ProcessDied:
     LOADER.ensure_started()
     print(LOADER._process.pid)
@@ -237,21 +240,6 @@ def test_missing_names(monkeypatch: pytest.MonkeyPatch) -> None:
     readiness = check(Net())
     assert reported(readiness) == [("ER704", "error")]
     assert readiness.errors[0].where == "ema.weight"
-
-
-def test_a_class_of_a_file_that_is_not_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest can import test files by path (``--import-mode=importlib``): a module in sys.modules suffices."""
-    package = tmp_path / "shop"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "shelf.py").write_text("")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.import_module("shop.shelf")
-    monkeypatch.undo()
-    assert str(tmp_path) not in sys.path
-    assert reload._search_path(["shop.shelf"])[-1] == str(tmp_path)
-    assert reload._search_path(["shop"])[-1] == str(tmp_path)
-    assert str(tmp_path) not in reload._search_path(["nowhere", "sys", "__main__"])
 
 
 def test_a_string_among_the_outputs() -> None:

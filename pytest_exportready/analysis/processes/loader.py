@@ -1,7 +1,7 @@
 """The process that loads a program as its consumer would: with torch, and without the user's code.
 
 It reads one JSON request per line and replies with one JSON line. It forks for each request, so that torch is imported
-once and every load happens in a fresh process; a crash ends the child only.
+once and every load happens in a fresh process, which can use CUDA; a crash ends the child only.
 """
 
 from __future__ import annotations
@@ -13,17 +13,24 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import nullcontext
 from importlib import import_module
-from typing import Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
 from pytest_exportready.analysis.torch_internals.first_import import import_torch
 
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
-def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
-    """Load a program, write its outputs for the given inputs, and return its names."""
+    from pytest_exportready.analysis.execution.call import Call
+
+
+def load(request: dict[str, Any]) -> tuple[ExportedProgram, list[Call]]:
+    """Load a program and the inputs of calls."""
     import torch
 
-    from pytest_exportready.analysis.execution.pytree import flatten, unflatten
+    from pytest_exportready.analysis.execution.pytree import unflatten
 
     torch.set_num_threads(request["threads"])  # another order of summation would not be bitwise equal
     sys.path[:0] = request["sys_path"]
@@ -31,21 +38,30 @@ def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
         import_module(name)
     program = torch.export.load(request["program"])
     leaves = torch.load(request["inputs"], weights_only=True)
+    return program, [unflatten(flat, program.call_spec.in_spec) for flat in leaves]
+
+
+def load_and_run(request: dict[str, Any]) -> dict[str, Any]:
+    """Load a program, write its outputs for the given inputs, and return its names."""
+    import torch
+
+    from pytest_exportready.analysis.execution.pytree import flatten
+
+    program, calls = load(request)
     module = program.module()
     outputs = []
     with torch.no_grad():
-        for flat in leaves:
-            args, kwargs = unflatten(flat, program.call_spec.in_spec)
+        for args, kwargs in calls:
             given = flatten(module(*args, **kwargs))[0]
             outputs.append([x.detach().clone() if isinstance(x, torch.Tensor) else x for x in given])
     torch.save(outputs, request["outputs"])
     return {"names": list(program.state_dict), "out_spec_leaves": program.call_spec.out_spec.num_leaves}
 
 
-def run_script(path: str) -> dict[str, Any]:
+def run_script(request: dict[str, Any]) -> dict[str, Any]:
     """Run a script and return the names of the exception and of its cause, and the message."""
     try:
-        runpy.run_path(path, run_name="__main__")
+        runpy.run_path(request["script"], run_name="__main__")
     except Exception as error:
         kinds = [type(link).__name__ for link in (error, error.__cause__ or error.__context__) if link is not None]
         return {"raised": kinds, "message": str(error)}
@@ -55,7 +71,10 @@ def run_script(path: str) -> dict[str, Any]:
 def serve_one(request: dict[str, Any]) -> None:
     """Serve a request in the child. The reply goes to a file, so that a crash differs from an error."""
     try:
-        reply = run_script(request["script"]) if "script" in request else load_and_run(request)
+        from pytest_exportready.analysis.torch_internals.cuda import cuda_hidden
+
+        with cuda_hidden() if request["hide_cuda"] else nullcontext():
+            reply = resolve_name(request["function"])(request)
     except BaseException as error:
         reply = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-4000:]}
     with open(request["reply"], "w", encoding="utf-8", errors="replace") as file:

@@ -34,6 +34,13 @@ def calls(program: ExportedProgram) -> Iterator[torch.fx.Node]:
         yield from (node for node in module.graph.nodes if node.op == "call_function")
 
 
+def on_cpu(program: ExportedProgram) -> bool:
+    """Return whether every tensor of the program is on the CPU."""
+    values = (node.meta.get("val") for module in graphs(program) for node in module.graph.nodes)
+    flat = (one for value in values for one in (value if isinstance(value, (tuple, list)) else [value]))
+    return all(one.device.type == "cpu" for one in flat if isinstance(one, torch.Tensor))
+
+
 def argument(node: torch.fx.Node, name: str) -> Any:
     """Return the value of the argument ``name`` of a node's operator; None if it has no such argument."""
     declared = _arguments(node.target)

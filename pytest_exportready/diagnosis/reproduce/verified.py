@@ -12,7 +12,9 @@ from torch import nn
 from pytest_exportready.analysis.execution.dynamic_shapes import by_name, dynamic_shapes
 from pytest_exportready.analysis.execution.trial import Trial
 from pytest_exportready.analysis.processes.child import ProcessDied
+from pytest_exportready.analysis.processes.loader import run_script
 from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
+from pytest_exportready.analysis.processes.saved_program import name_of
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.diagnosis.reproduce.origin import Unreproducible
 from pytest_exportready.diagnosis.reproduce.script import script
@@ -48,7 +50,8 @@ def _verify(text: str, error: Exception) -> None:
     with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
         path = Path(folder) / "reproduce.py"
         path.write_text(text, encoding="utf-8")
-        raised = LOADER.ask({"script": str(path), "reply": f"{folder}/reply.json"}, SECONDS)
+        request = {"function": name_of(run_script), "script": str(path), "hide_cuda": False}
+        raised = LOADER.ask({**request, "reply": f"{folder}/reply.json"}, SECONDS)
     kinds = [type(link).__name__ for link in (error, error.__cause__ or error.__context__) if link is not None]
     if "error" in raised or raised["raised"] != kinds:
         actual = raised.get("error") or " from ".join(raised["raised"]) or "nothing"

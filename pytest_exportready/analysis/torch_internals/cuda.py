@@ -1,0 +1,37 @@
+"""CUDA and forked processes: once a process has asked for its devices, CUDA cannot be used in a child that it forks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import torch
+
+
+def forks_can_use_cuda() -> bool:
+    """Return whether a child of this process can use CUDA as this process can, which a trial child reports.
+
+    After ``torch.cuda.is_available()``, which torch.export calls, it cannot, although CUDA is not initialized. What
+    the child asks is private. True without devices.
+    """
+    child = os.fork()
+    if child == 0:
+        os._exit(int(torch.cuda._is_in_bad_fork() and torch.cuda.device_count() > 0))
+    return os.waitpid(child, 0)[1] == 0
+
+
+@contextmanager
+def cuda_unasked() -> Iterator[None]:
+    """Let a CUDA build of torch assume that there are devices, so that work on the CPU does not ask for them."""
+    with mock.patch.object(torch.cuda, "is_available", torch.backends.cuda.is_built):
+        yield
+
+
+@contextmanager
+def cuda_hidden() -> Iterator[None]:
+    """Let torch see no CUDA devices: work on the CPU then does not fail in a child that cannot use them."""
+    no = lambda: False  # noqa: E731
+    with mock.patch.multiple(torch.cuda, is_available=no, is_initialized=no, device_count=lambda: 0):
+        yield

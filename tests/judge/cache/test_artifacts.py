@@ -108,12 +108,12 @@ def test_a_corrupt_package_is_dropped_with_a_warning_and_never_loaded(
     run(first)
     (path,) = (tmp_path / "cache").glob(f"*/*.{NAME}")
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
-    loaded: list[str] = []
-    proved = aotinductor._outputs
-    monkeypatch.setattr(aotinductor, "_outputs", lambda package, *a: loaded.append(package.name) or proved(package, *a))
+    works: list[object] = []
+    isolated = aotinductor.isolated_outputs
+    monkeypatch.setattr(aotinductor, "isolated_outputs", lambda t, work, *a: works.append(work) or isolated(t, work, *a))
     second = trial(tmp_path / "cache")
     assert run(second) == []
-    assert loaded == ["model.pt2"]
+    assert works == [aotinductor.compile_and_run]
     assert second.cache is not None
     assert second.cache.problems() == [f"The corrupt cache entry {path.name} was dropped."]
     assert "compiled" not in facts_of(second)

@@ -28,6 +28,7 @@ def export_ready(
     xfail_stage: str = ...,
     lower: Lowering | Sequence[Lowering] = ...,
     budget: Mapping[Literal["seconds", "mib", "nodes"], float] = ...,
+    devices: str | Sequence[str] = ...,
 ) -> Callable[[F], F]: ...
 def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F], F]:
     """Mark a function or method as an export case: ``@export_ready`` or ``@export_ready(dynamic_batch=True)``.
@@ -50,6 +51,8 @@ def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F
             "executorch"]``.
         budget: Limits of the export, any of ``{"seconds": ..., "mib": ..., "nodes": ...}``: seconds of
             ``torch.export``, MiB of the saved program, nodes of its graph.
+        devices: Run the case once on each of these devices, ``["cpu", "cuda"]``, to which its model and inputs are
+            moved. With ``--export-ready-device``, on those of that option that are named here.
     """
     import pytest
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeGuard
 
+from pytest_exportready.case.devices import ACCEPTED as ACCEPTED_DEVICES, is_device
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.sanitize import shown
 
@@ -34,6 +35,7 @@ class CaseOptions:
     xfail_stage: str = ""
     lower: tuple[str, ...] = ()
     budget: Mapping[str, float] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
 
 
 BUDGETS = ("seconds", "mib", "nodes")
@@ -50,6 +52,7 @@ ACCEPTED = (
     "xfail_stage",
     "lower",
     "budget",
+    "devices",
 )
 
 
@@ -133,6 +136,7 @@ def case_options(
         xfail_stage=xfail_stage[0] if xfail_stage else "",
         lower=lower,
         budget=budget,
+        devices=_devices(given["devices"]),
     )
 
 
@@ -168,6 +172,13 @@ def _budget(given: object) -> dict[str, float]:
         if not _is_finite(value) or value <= 0:
             raise CaseError(f"budget[{name!r}]={shown(value)}: accepted is a finite number > 0")
     return {name: given[name] for name in BUDGETS if name in given}
+
+
+def _devices(given: object) -> tuple[str, ...]:
+    names = () if given is None else (given,) if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not all(map(is_device, names)) or (given is not None and not names):
+        raise CaseError(f"devices={shown(given)}: accepted is a list of {ACCEPTED_DEVICES}")
+    return tuple(dict.fromkeys(names))
 
 
 def _names(argument: str, given: object, accepted: Collection[str]) -> tuple[str, ...]:

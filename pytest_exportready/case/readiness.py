@@ -1,4 +1,4 @@
-"""Define Readiness: all results of one case in one scenario, as plain JSON data."""
+"""Define Readiness: all results of one case in one scenario, on one device, as plain JSON data."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Readiness:
-    """The verdict on one case in one scenario.
+    """The verdict on one case in one scenario, on one device.
 
     Attributes:
         case: Name of the case.
         scenario: How it was trained; ``as_is`` if it was not.
+        device: The device that the case was moved to, such as ``cuda``; empty if it was judged where it was built.
         stages: In the order in which they ran.
         findings: Errors first.
         checked: ``(code, name)`` of every check that ran.
@@ -65,6 +66,7 @@ class Readiness:
     no_reproducer: str = ""
     peak_mib: float = 0.0
     peak_gpu_mib: float = 0.0
+    device: str = ""
 
     @property
     def ready(self) -> bool:
@@ -108,6 +110,7 @@ class Readiness:
             no_reproducer=data.get("no_reproducer", ""),
             peak_mib=data.get("peak_mib", 0.0),
             peak_gpu_mib=data.get("peak_gpu_mib", 0.0),
+            device=data.get("device", ""),
         )
 
     def __str__(self) -> str:

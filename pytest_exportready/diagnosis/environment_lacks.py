@@ -1,10 +1,13 @@
-"""The machine that exports has the packages, the compiler and the memory that the export needs.
+"""The machine that exports has the packages and the compiler that the export needs.
 
 Why it matters:
     Where one of them is missing, the failure says nothing about the model.
 
 Severity:
     error: the export fails.
+
+Not reported:
+    Running out of memory, and other faults of the machine, are infrastructure errors.
 """
 
 from __future__ import annotations
@@ -25,11 +28,6 @@ DIAGNOSIS = Diagnosis.by_signs(
         r"Import failure",
         "A package that `forward` imports is not installed.",
         "Install the package where the export runs.",
-    ),
-    Signs(
-        r"OutOfMemoryError|out of memory|can't allocate memory|bad_alloc|MemoryError",
-        "The export ran out of memory.",
-        "Export on a larger machine, or on the CPU.",
     ),
     Signs(
         r"[Cc]ompiler .*not found|InvalidCxxCompiler|CppCompileError",

@@ -2,7 +2,8 @@
 
 Why it matters:
     A size that is written in the source, or that must equal another, becomes a constant. torch.export also takes
-    example sizes 0 and 1 for constants.
+    example sizes 0 and 1 for constants, and refuses a range of sizes of which `forward` or an operator accepts a part:
+    on a GPU `BatchNorm2d` takes at most 65535 rows.
 
 Example:
     class Net(nn.Module):
@@ -43,6 +44,7 @@ _SIGNS = (
 )
 _AS_KEY = r"unhashable type: non-nested SymInt"
 _SIZE = r"\bL\['(\w+)'\]\.size\(\)\[(\d+)\]|\b(\w+)\.shape\[(\d+)\]"
+_NARROWER = r"Suggested fixes:\s+\w+ = (Dim\('\w+'(?:, (?:min|max)=\d+)+\))\s*(?:\n\s*\n|$)"  # the only one
 _DIM = r"marked (\w+) as dynamic|Constraints violated \((\w+)|of (\w+) = L\["
 
 
@@ -66,6 +68,15 @@ def explain(failure: Failure) -> Finding | None:
     place = failure.place
     if not place[0]:
         place = next(((guard.file, guard.line) for guard in guards if guard.file), place)
+    if narrower := failure.says(_NARROWER):
+        instead = " instead of `dynamic_batch=True`" if failure.trial.options.dynamic_batch else ""
+        return failure.finding(
+            RULE,
+            "This dimension is declared for more sizes than `forward`, or an operator in it, accepts.",
+            f"Declare `{narrower[1]}` for it in `dynamic_shapes`{instead}.",
+            where=where,
+            place=place,
+        )
     return failure.finding(
         RULE,
         "This dimension is declared dynamic, but `forward` makes it a constant or ties it to another size."

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from pytest_exportready.analysis.execution.machine_faults import (
+    MORE_GPU_MEMORY,
+    MachineFault,
+    free_memory,
+    machine_fault,
+    out_of_memory_count,
+)
 from pytest_exportready.analysis.execution.trial import EagerFailed, Exported, Facts, Inspected, Observation, Trial
+from pytest_exportready.case.explained import with_fix
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Outcome, StageResult
 from pytest_exportready.case.sanitize import exception_text, json_safe
@@ -69,7 +77,10 @@ class StageLoop:
         try:
             self._require(name, stage, wanted, trial)
             self.watch(name)
-            self._observe(name, stage.run(trial), facts, trial)
+            self._observe_with_memory(name, stage, facts, trial)
+        except MachineFault as fault:
+            del self.findings[found:]  # it may have caused them
+            outcome, reason = "infra", with_fix(fault.problem, fault.fix)
         except SkipStage as skip:
             outcome, reason = "skipped", str(skip)
             if isinstance(skip, _Blocked):
@@ -99,6 +110,31 @@ class StageLoop:
                 raise _Blocked(f"{before} did not pass")
         if stage.after and trial.program is None:
             raise SkipStage("there is no exported program")
+
+    def _observe_with_memory(self, name: str, stage: Stage, facts: Facts, trial: Trial) -> None:
+        """Run a stage, and once more with freed memory if it runs out of memory, also where it does not notice.
+
+        Raises:
+            MachineFault: The machine is at fault.
+        """
+        found = len(self.findings)
+        for again in (True, False):
+            before = out_of_memory_count()
+            try:
+                self._observe(name, stage.run(trial), facts, trial)
+                if out_of_memory_count() == before:
+                    return
+                fault = MachineFault("a GPU had too little free memory", MORE_GPU_MEMORY)
+            except (Exception, MachineFault) as error:
+                told = machine_fault(error)
+                if told is None:
+                    raise
+                fault = told
+            if not (again and fault.memory):
+                raise fault
+            del self.findings[found:]
+            facts.clear()
+            free_memory()
 
     def _observe(self, name: str, observations: Iterable[Observation], facts: Facts, trial: Trial) -> None:
         for seen in observations:

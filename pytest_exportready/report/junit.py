@@ -127,6 +127,8 @@ def _facts(result: TestResult, checked: Mapping[Checked, int]) -> Iterator[tuple
         yield "findings_left_out", str(result.left_out)
     if result.readiness is None:
         return
+    if result.readiness.device:
+        yield "device", result.readiness.device
     yield "stages", truncate.line("; ".join(map(_stage, result.readiness.stages)), truncate.NAME_LIMIT)
     for number, finding in enumerate(result.readiness.errors[:20], 1):
         yield f"finding.{number}", truncate.line(finding.one_line, truncate.NAME_LIMIT)

@@ -60,21 +60,23 @@ class TestResult:
 
     @property
     def label(self) -> str:
-        """The name of the case, with its scenario unless that is the usual one."""
+        """The name of the case, with its scenario unless that is the usual one, and the device it was moved to."""
         if self.readiness is None:
             return self.name.removeprefix("test_")
-        scenario = self.readiness.scenario
+        scenario, device = self.readiness.scenario, self.readiness.device
         case = self.readiness.case.rpartition("::")[2].removeprefix("test_")
-        if scenario:  # it is a parameter of the test: the only one, the first or the last
-            one = re.escape(scenario)
+        for parameter in filter(None, (device, scenario)):  # of the test: the only one, the first or the last
+            one = re.escape(parameter)
             case = re.sub(rf"\[{one}\]$|(?<=\[){one}-|-{one}(?=\]$)", "", case, count=1)
-        return case if scenario in ("", "plain", "as_is") else f"{case} [{scenario}]"
+        shown = ", ".join(filter(None, ["" if scenario in ("plain", "as_is") else scenario, device]))
+        return f"{case} [{shown}]" if shown else case
 
     @property
     def forms(self) -> tuple[str, str, str]:
         """Labels of the case, from short to unique."""
-        scenario = self.readiness.scenario if self.readiness else ""
-        return self.label, f"{self.label} [{scenario}]", f"{self.label} ({self.classname})"
+        how = filter(None, (self.readiness.scenario, self.readiness.device) if self.readiness else ())
+        long = f"{self.label.partition(' [')[0]} [{', '.join(how)}]"
+        return self.label, long, f"{self.label} ({self.classname})"
 
     @property
     def stage(self) -> str:

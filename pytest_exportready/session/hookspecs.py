@@ -3,7 +3,7 @@
 ``pytest_exportready_graph_created`` and ``pytest_exportready_export_failed`` are for a ``conftest.py`` that inspects
 exports. pytest calls them only with ``--export-ready``, in the process (and rank) that judges the case. An
 implementation declares only the arguments that it needs. An exception in it is reported as ER131 and does not change
-the verdict. The other two hooks are for plugins that run tests in several processes.
+the verdict. The other hooks are for plugins that run tests in several processes.
 """
 
 from __future__ import annotations
@@ -68,9 +68,14 @@ def pytest_exportready_export_failed(
 def pytest_exportready_rank() -> Any:
     """Return the rank that this process runs as; None outside of ranks.
 
-    The object has ``size``, the number of ranks that run the current test, and ``leave()``, which leaves the default
-    process group so that no other rank waits for this one.
+    The object has ``size``, the number of ranks that run the current test, ``device``, the device of this rank such as
+    ``cuda:0``, and ``leave()``, which leaves the default process group so that no other rank waits for this one.
     """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_exportready_gpus() -> tuple[int, str] | None:
+    """Return the number of GPUs that tests can lease on this machine, and why it is 0; without starting CUDA."""
 
 
 @pytest.hookspec(firstresult=True)

@@ -5,20 +5,31 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Generator
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
 import pytest
 
 from pytest_exportready.analysis.execution.trial import ResultCache
+from pytest_exportready.case.devices import is_gpu
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness
+from pytest_exportready.session.devices import DEVICE, Devices
 from pytest_exportready.session.graceful_exit import exit_is_raised
 from pytest_exportready.session.marker import CASE_OPTIONS, MARKER_FINDING, arguments_of, declared_at, take_options
 from pytest_exportready.session.options import MARKER, OPTIONS
 from pytest_exportready.session.plain_data import plain_data
 from pytest_exportready.session.progress import Progress
-from pytest_exportready.session.ranks import Together, in_rank, run_in_ranks, together, without_verdict
+from pytest_exportready.session.ranks import (
+    Together,
+    current_rank,
+    in_rank,
+    ranks_of,
+    run_in_ranks,
+    together,
+    without_verdict,
+)
 from pytest_exportready.session.reference_models import ReferenceModels, installed_at
 from pytest_exportready.session.reporting import USAGE_ERROR, Reporting
 from pytest_exportready.session.sharding import split_by_shard
@@ -41,6 +52,12 @@ def register(config: pytest.Config) -> None:
         config.pluginmanager.register(Reporting(config, progress), "exportready-reporting")
 
 
+def chosen_device(item: pytest.Item) -> str:
+    """Return the device that the case is moved to; empty if it stays where it is built."""
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get(DEVICE, "")) if callspec else ""
+
+
 def chosen_scenario(item: pytest.Item) -> str | None:
     """Return the scenario that the case's marker names; None if it names none."""
     callspec = getattr(item, "callspec", None)
@@ -53,13 +70,18 @@ class ExportReadySession:
     def __init__(self, config: pytest.Config, progress: Progress) -> None:
         self.config = config
         self.progress = progress
-        self.in_ranks: dict[str, str] = {}  # the scenario of each case that runs in ranks, by node id
+        self.devices = Devices(config)
+        self.in_ranks: dict[str, tuple[str, str]] = {}  # scenario and device of each case that runs in ranks
 
     # -- collection
 
     @pytest.fixture
     def export_ready_scenario(self, request: pytest.FixtureRequest) -> str:
         return str(getattr(request, "param", DEFAULT_SCENARIO))
+
+    @pytest.fixture(scope="session")
+    def export_ready_device(self, request: pytest.FixtureRequest) -> str:
+        return str(getattr(request, "param", ""))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         scenarios = arguments_of(metafunc.definition).get("scenarios")
@@ -68,6 +90,11 @@ class ExportReadySession:
             if SCENARIO not in metafunc.fixturenames:
                 metafunc.fixturenames.append(SCENARIO)
             metafunc.parametrize(SCENARIO, list(dict.fromkeys(names)), indirect=True)
+        is_case = metafunc.definition.get_closest_marker(MARKER) is not None
+        if is_case and (devices := self.devices.of(metafunc.definition)):
+            if DEVICE not in metafunc.fixturenames:
+                metafunc.fixturenames.append(DEVICE)
+            metafunc.parametrize(DEVICE, devices, indirect=True, scope="session")  # all on one device, then the next
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -88,9 +115,9 @@ class ExportReadySession:
         if others:
             config.hook.pytest_deselected(items=others)
         for item in items:
-            scenario = chosen_scenario(item) or DEFAULT_SCENARIO
-            if run_in_ranks(item, scenario):
-                self.in_ranks[item.nodeid] = scenario
+            scenario, device = chosen_scenario(item) or DEFAULT_SCENARIO, chosen_device(item)
+            if run_in_ranks(item, scenario, self.devices.gpus(device, ranks_of(scenario))):
+                self.in_ranks[item.nodeid] = scenario, device
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Import what torch imports late, so that no case and no forked rank has to."""
@@ -115,15 +142,15 @@ class ExportReadySession:
             return
         from pytest_exportready.session.verdict import misdeclared, settle
 
-        readiness = misdeclared(item, chosen_scenario(item) or DEFAULT_SCENARIO).relative_to(self.config.rootpath)
-        item.stash[READINESS] = readiness
+        readiness = misdeclared(item, chosen_scenario(item) or DEFAULT_SCENARIO)
+        item.stash[READINESS] = readiness = self._of(item, readiness)
         settle(readiness, CaseOptions())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, object, object]:
-        scenario = self.in_ranks.get(report.nodeid)
-        if scenario is not None and report.failed and not hasattr(report, "exportready"):
-            report.exportready = without_verdict(report, scenario).to_dict()  # type: ignore[attr-defined]
+        known = self.in_ranks.get(report.nodeid)
+        if known is not None and report.failed and not hasattr(report, "exportready"):
+            report.exportready = without_verdict(report, *known).to_dict()  # type: ignore[attr-defined]
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -159,11 +186,15 @@ class ExportReadySession:
                 ranks.leave()
             readiness = ranks.settle(readiness)
         if readiness is not None:
-            readiness = item.stash[READINESS] = readiness.relative_to(self.config.rootpath)
+            readiness = item.stash[READINESS] = self._of(item, readiness)
         if error is not None:
             raise error
         assert readiness is not None
         settle(readiness, options, expect_failures=not self.config.getoption("runxfail", False))
+
+    def _of(self, item: pytest.Item, readiness: Readiness) -> Readiness:
+        """Return the readiness of ``item`` as reports show it: with its device, and files relative to the root."""
+        return replace(readiness, device=chosen_device(item)).relative_to(self.config.rootpath)
 
     def _verdict(
         self, item: pytest.Function, options: CaseOptions, build: functools.partial[Any], ranks: Together | None
@@ -189,15 +220,26 @@ class ExportReadySession:
                 scenario=scenario,
                 required=chosen is not None,
                 declared=declared_at(item),
-                watch=self.progress.stage if ranks is None else lambda stage: None,
+                watch=self._watch,
                 on_export=ExportHooks(item.ihook, name),
                 ranks=ranks,
                 cache=self._cache,
+                device=self._device(item),
             ), None
         except verdict.PYTEST_OUTCOMES as error:
             return None, error
         except verdict.CASE_ERRORS as error:
             return failed(error, name=name, scenario=scenario), error
+
+    def _watch(self, stage: str) -> None:
+        if not in_rank(self.config):  # ranks have no terminal
+            self.progress.stage(stage)
+
+    def _device(self, item: pytest.Item) -> str:
+        """Return the device of this process that the case is moved to; empty if it stays where it is built."""
+        rank = current_rank(self.config)
+        chosen = chosen_device(item)
+        return rank.device if rank is not None and is_gpu(chosen) else chosen
 
     @functools.cached_property
     def _cache(self) -> ResultCache | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_exportready.case.devices import ACCEPTED, AUTO, is_device
 from pytest_exportready.report.shard import Shard
 
 MARKER = "export_ready"
@@ -24,6 +25,11 @@ _VALUES = {
     "confirm": ("0", "rerun each failure up to this many times in a new process; one that passes is flaky"),
     "shard": ("", "run shard I of N, such as 2/5; every machine makes the same shards"),
     "shard-times": ("", "JUnit file of an earlier run, to make shards of about the same duration"),
+    "device": (
+        "",
+        "move every case to cpu, cuda or cuda:1 and judge it there, with cpu,cuda on both; auto: on a GPU if one can "
+        "be used; by default cases are judged where they are built",
+    ),
     "reference-models": ("auto", "run the reference models: auto (if no path is given), always or never"),
 }
 
@@ -43,6 +49,7 @@ class Options:
     reference_models: str  # ``auto``, ``always`` or ``never``
     junit_form: str = "full"  # or ``strict``
     confirm: int = 0  # how often a failure is run again
+    devices: tuple[str, ...] = ()  # that every case is moved to; ``auto`` stands alone
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -89,6 +96,7 @@ def read_options(config: pytest.Config) -> Options:
         shard_times=where / value("shard-times") if value("shard-times") else None,
         reference_models=value("reference-models"),
         junit_form=value("junit-form"),
+        devices=tuple(dict.fromkeys(name.strip() for name in value("device").split(",") if name.strip())),
         confirm=int(value("confirm")) if value("confirm").isdecimal() else -1,
     )
     if options.enabled:
@@ -117,6 +125,10 @@ def _check(options: Options) -> None:
         if value not in accepted:
             choices = f"{', '.join(accepted[:-1])} or {accepted[-1]}"
             raise pytest.UsageError(f"--export-ready-{name}={value} is not accepted. Fix: Use {choices}.")
+    for name in options.devices if options.devices != (AUTO,) else ():
+        if not is_device(name):
+            fix = f"Use {ACCEPTED}, several with commas between them, or {AUTO} alone."
+            raise pytest.UsageError(f"--export-ready-device={name} is not accepted. Fix: {fix}")
     if options.cache_bytes < 0:
         raise pytest.UsageError("--export-ready-cache-mib is not a whole number of MiB of at least 1.")
     if options.confirm < 0:

@@ -36,6 +36,10 @@ class Rank(Protocol):
     def size(self) -> int:
         """The number of ranks that run the current test."""
 
+    @property
+    def device(self) -> str:
+        """The device of this rank, such as ``cuda:0``."""
+
     def leave(self) -> None:
         """Leave the default process group, so that no other rank waits for this one."""
 
@@ -51,32 +55,46 @@ def in_rank(config: pytest.Config) -> bool:
     return current_rank(config) is not None
 
 
-def run_in_ranks(item: pytest.Item, scenario: str) -> bool:
-    """Mark the case to run in ranks if its scenario needs several; return whether it runs in ranks."""
+def ranks_of(scenario: str) -> int:
+    """Return the number of ranks of a scenario; 1 for one that does not exist, which the stage that trains reports."""
     from pytest_exportready.case.scenario import ScenarioError, find_scenario
 
+    try:
+        return find_scenario(scenario).ranks
+    except ScenarioError:
+        return 1
+
+
+def run_in_ranks(item: pytest.Item, scenario: str, gpus: int | list[int]) -> bool:
+    """Mark the case to run in ranks if its scenario needs several, or if it needs GPUs; return whether it does.
+
+    Args:
+        gpus: The number of GPUs, or their indices; ranks share them if there are fewer.
+    """
     if CASE_OPTIONS not in item.stash:
         return False
-    try:
-        known = find_scenario(scenario)
-    except ScenarioError:
-        return False  # the stage that trains reports it
-    if item.get_closest_marker("world") is None:
-        if known.ranks == 1:
-            return False
-        item.add_marker(pytest.mark.world(known.ranks, timeout=SECONDS))
+    given, size = item.get_closest_marker("world"), ranks_of(scenario)
+    if given is None and size == 1 and not gpus:
+        return False
+    args, kwargs = (given.args, given.kwargs) if given else ((size,), {"timeout": SECONDS})
+    if gpus:
+        item.add_marker(pytest.mark.world(*args, **{"gpus": gpus, **kwargs}), append=False)
+    elif given is None:
+        item.add_marker(pytest.mark.world(*args, **kwargs))
     return True
 
 
-def without_verdict(report: pytest.TestReport, scenario: str) -> Readiness:
+def without_verdict(report: pytest.TestReport, scenario: str, device: str) -> Readiness:
     """Return the readiness of a case whose ranks failed before they had a verdict."""
+    if reason := getattr(report, "ranks_not_prepared", ""):
+        return Readiness(report.nodeid, scenario, (StageResult("train", "infra", reason=reason),), (), device=device)
     first_line = report.longreprtext.strip().partition("\n")[0]
     failure = getattr(report, "rank_failure", {"problem": first_line, "fix": "", "ranks": []})
     message = f"{failure['problem'][:1].upper()}{failure['problem'][1:]}"
     fix = failure["fix"] or "Check what each rank was doing, in the report of the test; a rank may need more memory."
     (rank,) = failure["ranks"] if len(failure["ranks"]) == 1 else (None,)
     finding = FINISH.error("", message if message.endswith(".") else f"{message}.", fix, stage="train", rank=rank)
-    return Readiness(report.nodeid, scenario, (StageResult("train", "failed"),), (finding,))
+    return Readiness(report.nodeid, scenario, (StageResult("train", "failed"),), (finding,), device=device)
 
 
 class Together:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from pytest_exportready.analysis.execution.machine_faults import MachineFault, machine_fault
 from pytest_exportready.analysis.source.user_frames import user_place
+from pytest_exportready.case.explained import with_fix
 from pytest_exportready.case.export_case import CaseError, as_case
 from pytest_exportready.case.finding import Finding, Rule
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness, StageResult
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.judge.judge import OnExport, judge
+from pytest_exportready.judge.move_case import moved
 from pytest_exportready.judge.stage_loop import Watch
 from pytest_exportready.session.marker import MARKER_FINDING
 
@@ -51,7 +54,7 @@ BUILDS = Rule(
     """,
 )
 
-CASE_ERRORS = (Exception, SystemExit, pytest.fail.Exception)
+CASE_ERRORS = (Exception, SystemExit, pytest.fail.Exception, MachineFault)
 PYTEST_OUTCOMES = (pytest.skip.Exception, pytest.xfail.Exception, pytest.exit.Exception, unittest.SkipTest)
 """Subclasses of CASE_ERRORS that have a meaning for pytest: they are not errors of the case."""
 
@@ -68,14 +71,18 @@ def judge_returned(
     on_export: OnExport = lambda trial: (),
     ranks: Together | None = None,
     cache: ResultCache | None = None,
+    device: str = "",
 ) -> Readiness:
     """Return the readiness of the returned case; an object that is not a case fails at the stage ``case``.
 
     Args:
         declared: File and line of the case function.
+        device: Where the case is moved to; empty if it stays where it is.
     """
     try:
         case = as_case(returned)
+        if device:
+            case = moved(case, torch.device(device))
     except CaseError as error:
         fix = error.fix or "Return `model.eval(), (example_input,)`."
         return no_case(error.problem, fix, name=name, scenario=scenario, declared=declared)
@@ -99,9 +106,9 @@ def misdeclared(item: pytest.Item, scenario: str) -> Readiness:
 
 
 def raised(error: BaseException, *, name: str, scenario: str) -> Readiness:
-    """Return the readiness of a case whose function raised ``error``; out of memory is an infrastructure error."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return _infra(name, scenario, f"out of memory while building the case: {exception_text(error)}")
+    """Return the readiness of a case whose function raised ``error``, which may be the machine's fault."""
+    if (fault := machine_fault(error)) is not None:
+        return _infra(name, scenario, with_fix(f"while the case was built, {fault.problem}", fault.fix))
     file, line = user_place(error)
     message = f"The case function raised {exception_text(error)}."
     fix = "Correct the case function."
@@ -110,6 +117,8 @@ def raised(error: BaseException, *, name: str, scenario: str) -> Readiness:
 
 def crashed(error: BaseException, *, name: str, scenario: str) -> Readiness:
     """Return the readiness of a case that could not be judged because ``error`` was raised outside of the case."""
+    if (fault := machine_fault(error)) is not None:
+        return _infra(name, scenario, with_fix(fault.problem, fault.fix))
     return _infra(name, scenario, f"judging the case raised {exception_text(error)}")
 
 

@@ -18,6 +18,7 @@ from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Comparison, summary
 from pytest_exportready.analysis.execution.float64_reference import compare_by_float64
 from pytest_exportready.analysis.execution.input_variants import resized
+from pytest_exportready.analysis.execution.machine_faults import fault_in
 from pytest_exportready.analysis.execution.pytree import flatten, tensors, unflatten
 from pytest_exportready.analysis.execution.silence import silent
 from pytest_exportready.analysis.execution.symbolic_sizes import sizes_at, symbolic_sizes
@@ -161,9 +162,10 @@ def isolated_outputs(trial: Trial, work: Work, calls: list[Call], folder: Path) 
         fix = "Use a faster machine, or leave it out of `lower=`."
         raise StageInfrastructure(f"lowering {error}", fix) from error
     except (ProcessDied, RuntimeError) as error:
-        raise LoweringFailed(str(error)) from error
+        raise fault_in(str(error)) or LoweringFailed(str(error)) from error
     if failed:
-        raise LoweringFailed(**failed)
+        fault = fault_in(failed["reason"])
+        raise fault or LoweringFailed(**failed)
     outputs: list[Leaves] = torch.load(folder / OUTPUTS, weights_only=True)
     return outputs
 

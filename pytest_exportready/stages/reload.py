@@ -12,6 +12,7 @@ import torch
 
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.compare import Comparison, compare, summary
+from pytest_exportready.analysis.execution.machine_faults import fault_in, machine_fault
 from pytest_exportready.analysis.execution.pytree import flatten, named_leaves
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.analysis.module.wrappers import inner_wrappers
@@ -50,6 +51,8 @@ def _reload(trial: Trial, folder: Path) -> Iterator[Observation]:
         raise StageInfrastructure(f"torch.export.save {error}", _SLOW) from error
     except (RuntimeError, OSError, ProcessDied) as error:
         text = without_tensors(str(error))
+        if (fault := machine_fault(error)) is not None:
+            raise fault from error
         if isinstance(error, OSError) or _MACHINE_FAULT.search(text):
             raise StageInfrastructure(
                 f"the program cannot be written: {text}", "Free memory and disk space."
@@ -124,6 +127,8 @@ def _load(trial: Trial, folder: Path, calls: list[Call]) -> Generator[Finding, N
         yield LOADS.error("", "Loading the saved program crashes the process.", fix, torch_says=str(error))
         return None
     if "error" in reply:
+        if (fault := fault_in(reply["error"])) is not None:
+            raise fault
         yield LOADS.error(
             "",
             "The saved program does not load and run in a fresh process.",

@@ -67,6 +67,7 @@ class PretendedCuda:
             "LD_LIBRARY_PATH": _with(libraries, "LD_LIBRARY_PATH"),
             "PYTHONPATH": _with([self._folder / "python", HERE.parent], "PYTHONPATH"),
             "PRETENDED_GPUS": str(gpus),
+            "TORCH_DISABLE_NATIVE_JIT": "1",  # kernels that torch compiles with Triton
         }
 
     def _compile(self, source: str, name: str) -> None:

@@ -24,10 +24,23 @@ def register() -> None:
     if "PRETENDED_GPUS" not in os.environ:
         return
     torch.backends.cudnn.enabled = False
+    for enable in ("flash", "mem_efficient", "cudnn"):
+        getattr(torch.backends.cuda, f"enable_{enable}_sdp")(False)
+    if torch.distributed.is_available():
+        torch.distributed.init_process_group = _with_gloo(torch.distributed.init_process_group)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a kernel is overridden
         for name in (*_registered(), *_ADDED):
             _library.impl(name, _kernel(name))
+
+
+def _with_gloo(init_process_group: Callable[..., None]) -> Callable[..., None]:
+    """Replace NCCL by gloo, which copies tensors of a GPU to the host."""
+
+    def init(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
+        init_process_group(backend and backend.replace("nccl", "gloo"), *args, **kwargs)
+
+    return init
 
 
 def _registered() -> list[str]:
@@ -84,6 +97,7 @@ _WITHOUT_CPU_KERNEL = {
 
 def _on_host(compute: Callable[..., Any], schema: Any, *args: Any, **kwargs: Any) -> Any:
     """Run ``compute`` on CPU tensors that share the memory of its CUDA tensors."""
+    torch.cuda.synchronize()
     given: dict[int, Tensor] = {}
     devices: list[torch.device] = []
 
@@ -110,7 +124,11 @@ def _on_host(compute: Callable[..., Any], schema: Any, *args: Any, **kwargs: Any
     host_args, host_kwargs = tree_map(to_host, (args, kwargs))
     if "generator" in (one.name for one in schema.arguments) and host_kwargs.get("generator") is None:
         host_kwargs["generator"] = _generator(torch.cuda.default_generators[(devices[0].index or 0)])
-    result = compute(*host_args, **host_kwargs)
+    try:
+        result = compute(*host_args, **host_kwargs)
+    except IndexError:  # a GPU reports it later, and ends the context
+        ctypes.CDLL(None).pretended_cuda_lose()
+        torch.cuda.synchronize()
     for shared, tensor in ((one, given[id(one)]) for one in _tensors(host_args, host_kwargs) if id(one) in given):
         if shared.shape != tensor.shape:  # an ``out`` argument was resized
             tensor.resize_(shared.shape)

@@ -1,8 +1,10 @@
 // A CUDA runtime for tests on machines without a GPU, loaded with LD_PRELOAD. Device memory is host memory, and kernels
 // do nothing: host_kernels.py computes on the host instead. As with the real runtime, CUDA cannot be used in a child
-// that was forked after its parent asked for it. PRETENDED_GPUS is the number of devices, 1 if unset.
+// that was forked after its parent asked for it, and after a kernel failed every call fails in its process.
+// PRETENDED_GPUS is the number of devices, 1 if unset; PRETENDED_MIB is the memory of each, 8192 if unset.
 #define _GNU_SOURCE
 #include <driver_types.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +12,26 @@
 
 typedef struct { unsigned x, y, z; } Grid;
 
-enum { SUCCESS = 0, OUT_OF_MEMORY = 2, FORKED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101 };
+enum { SUCCESS = 0, OUT_OF_MEMORY = 2, FORKED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, ASSERT = 710 };
 
-static const size_t MEMORY = 8ull << 30;
 static const int VERSION = 13020;
 static __thread int current = 0;
 static pid_t owner = 0;
+static int lost = 0;
+static size_t allocated = 0;
+
+void pretended_cuda_lose(void) { lost = 1; }
+
+static size_t memory(void) {
+    const char *text = getenv("PRETENDED_MIB");
+    return (text ? atoll(text) : 8192) << 20;
+}
 
 static int forked(void) {
     if (!owner) owner = getpid();
     return owner != getpid();
 }
-#define REFUSE_FORKED if (forked()) return FORKED
+#define REFUSE if (forked()) return FORKED; if (lost) return ASSERT
 
 static int present(void) {
     const char *text = getenv("PRETENDED_GPUS");
@@ -37,20 +47,20 @@ static int visible(void) {
 }
 
 // devices
-int cudaGetDeviceCount(int *count) { REFUSE_FORKED; *count = visible(); return *count ? SUCCESS : NO_DEVICE; }
-int cudaGetDevice(int *device) { REFUSE_FORKED; *device = current; return SUCCESS; }
+int cudaGetDeviceCount(int *count) { REFUSE; *count = visible(); return *count ? SUCCESS : NO_DEVICE; }
+int cudaGetDevice(int *device) { REFUSE; *device = current; return SUCCESS; }
 int cudaSetDevice(int device) {
-    REFUSE_FORKED;
+    REFUSE;
     if (device < 0 || device >= visible()) return INVALID_DEVICE;
     current = device;
     return SUCCESS;
 }
 int cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
-    REFUSE_FORKED;
+    REFUSE;
     if (device >= visible()) return INVALID_DEVICE;
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, "Pretended GPU");
-    p->totalGlobalMem = MEMORY;
+    p->totalGlobalMem = memory();
     p->major = 9;
     p->warpSize = 32;
     p->multiProcessorCount = 1;
@@ -62,12 +72,12 @@ int cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     p->uuid.bytes[15] = (char)device;
     return SUCCESS;
 }
-int cudaDeviceGetAttribute(int *value, int attribute, int device) { REFUSE_FORKED; *value = 1; return SUCCESS; }
+int cudaDeviceGetAttribute(int *value, int attribute, int device) { REFUSE; *value = 1; return SUCCESS; }
 int cudaDeviceGetPCIBusId(char *text, int length, int device) {
     snprintf(text, length, "0000:%02x:00.0", device + 1);
     return SUCCESS;
 }
-int cudaDeviceSynchronize(void) { REFUSE_FORKED; return SUCCESS; }
+int cudaDeviceSynchronize(void) { REFUSE; return SUCCESS; }
 int cudaDeviceCanAccessPeer(int *able, int a, int b) { *able = 0; return SUCCESS; }
 int cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return SUCCESS; }
 int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { *least = 0; *greatest = -5; return SUCCESS; }
@@ -75,38 +85,43 @@ int cudaDriverGetVersion(int *version) { *version = VERSION; return SUCCESS; }
 int cudaRuntimeGetVersion(int *version) { *version = VERSION; return SUCCESS; }
 
 // memory
-int cudaMalloc(void **memory, size_t size) {
-    REFUSE_FORKED;
+int cudaMallocHost(void **block, size_t size) {
+    REFUSE;
     size = size ? size : 512;
-    if (size > MEMORY || posix_memalign(memory, 512, size)) return OUT_OF_MEMORY;
-    memset(*memory, 0, size);
+    if (posix_memalign(block, 512, size)) return OUT_OF_MEMORY;
+    memset(*block, 0, size);
     return SUCCESS;
 }
-int cudaMallocAsync(void **memory, size_t size, void *stream) { return cudaMalloc(memory, size); }
-int cudaMallocManaged(void **memory, size_t size, unsigned flags) { return cudaMalloc(memory, size); }
-int cudaMallocHost(void **memory, size_t size) { return cudaMalloc(memory, size); }
-int cudaHostAlloc(void **memory, size_t size, unsigned flags) { return cudaMalloc(memory, size); }
-int cudaHostRegister(void *memory, size_t size, unsigned flags) { return SUCCESS; }
-int cudaHostUnregister(void *memory) { return SUCCESS; }
-int cudaFree(void *memory) { free(memory); return SUCCESS; }
-int cudaFreeAsync(void *memory, void *stream) { return cudaFree(memory); }
-int cudaFreeHost(void *memory) { return cudaFree(memory); }
+int cudaMalloc(void **block, size_t size) {
+    if (allocated + size > memory()) return OUT_OF_MEMORY;
+    int error = cudaMallocHost(block, size);
+    if (!error) allocated += malloc_usable_size(*block);
+    return error;
+}
+int cudaMallocAsync(void **block, size_t size, void *stream) { return cudaMalloc(block, size); }
+int cudaMallocManaged(void **block, size_t size, unsigned flags) { return cudaMalloc(block, size); }
+int cudaHostAlloc(void **block, size_t size, unsigned flags) { return cudaMallocHost(block, size); }
+int cudaHostRegister(void *block, size_t size, unsigned flags) { return SUCCESS; }
+int cudaHostUnregister(void *block) { return SUCCESS; }
+int cudaFree(void *block) { if (block) allocated -= malloc_usable_size(block); free(block); return SUCCESS; }
+int cudaFreeAsync(void *block, void *stream) { return cudaFree(block); }
+int cudaFreeHost(void *block) { free(block); return SUCCESS; }
 int cudaMemGetInfo(size_t *available, size_t *total) {
-    REFUSE_FORKED;
-    *total = MEMORY;
-    *available = MEMORY - (1ull << 30);
+    REFUSE;
+    *total = memory();
+    *available = *total - allocated;
     return SUCCESS;
 }
-int cudaMemcpy(void *to, const void *from, size_t size, int kind) { REFUSE_FORKED; memmove(to, from, size); return SUCCESS; }
+int cudaMemcpy(void *to, const void *from, size_t size, int kind) { REFUSE; memmove(to, from, size); return SUCCESS; }
 int cudaMemcpyAsync(void *to, const void *from, size_t size, int kind, void *stream) {
     return cudaMemcpy(to, from, size, kind);
 }
 int cudaMemcpyPeerAsync(void *to, int a, const void *from, int b, size_t size, void *stream) {
     return cudaMemcpy(to, from, size, 0);
 }
-int cudaMemset(void *to, int value, size_t size) { REFUSE_FORKED; memset(to, value, size); return SUCCESS; }
+int cudaMemset(void *to, int value, size_t size) { REFUSE; memset(to, value, size); return SUCCESS; }
 int cudaMemsetAsync(void *to, int value, size_t size, void *stream) { return cudaMemset(to, value, size); }
-int cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory) {
+int cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *block) {
     memset(attributes, 0, sizeof *attributes);
     return SUCCESS;
 }
@@ -124,7 +139,7 @@ int cudaStreamGetCaptureInfo(void *stream, int *status, void *a, void *b, void *
     return SUCCESS;
 }
 int cudaStreamQuery(void *stream) { return SUCCESS; }
-int cudaStreamSynchronize(void *stream) { REFUSE_FORKED; return SUCCESS; }
+int cudaStreamSynchronize(void *stream) { REFUSE; return SUCCESS; }
 int cudaStreamWaitEvent(void *stream, void *event, unsigned flags) { return SUCCESS; }
 int cudaThreadExchangeStreamCaptureMode(int *mode) { return SUCCESS; }
 int cudaEventCreate(void **event) { return make(event); }
@@ -161,6 +176,7 @@ int cudaGetLastError(void) { return SUCCESS; }
 int cudaPeekAtLastError(void) { return SUCCESS; }
 const char *cudaGetErrorName(int error) { return error == FORKED ? "cudaErrorInitializationError" : "cudaErrorUnknown"; }
 const char *cudaGetErrorString(int error) {
+    if (error == ASSERT) return "device-side assert triggered";
     return error == FORKED ? "initialization error" : error == OUT_OF_MEMORY ? "out of memory" : "unknown error";
 }
 

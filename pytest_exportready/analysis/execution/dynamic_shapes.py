@@ -18,6 +18,7 @@ from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.options import CaseOptions
 
 UNBOUNDED = 2**31
+_LARGEST_OF_CUDNN = 65535  # rows of batch normalization in eval mode, to which torch.export limits a batch on a GPU
 AUTO = "auto"  # find out which dimensions can be dynamic
 
 _ONE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -63,12 +64,17 @@ def _batch_shapes(module: nn.Module, call: Call) -> Any:
     sized = [tensor for tensor in tensors(call) if tensor.dim()]
     if not sized:
         raise CaseError("dynamic_batch=True, but no example input has a batch dimension")
-    size, batch = sized[0].shape[0], Dim("batch", min=1)
+    size, batch = sized[0].shape[0], Dim("batch", min=1, max=_LARGEST_OF_CUDNN if _uses_cudnn_norm(module) else None)
 
     def shape(leaf: Any) -> Any:
         return {0: batch} if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == size else None
 
     return {name: _mirrored(shape, value) for name, value in arguments(module, call).items()}
+
+
+def _uses_cudnn_norm(module: nn.Module) -> bool:
+    norms = (one for one in module.modules() if isinstance(one, nn.modules.batchnorm._BatchNorm))
+    return any(tensor.is_cuda for norm in norms for tensor in norm.buffers(recurse=False))
 
 
 def _mirrored(shape: Any, value: Any) -> Any:

@@ -109,8 +109,8 @@ def test_a_corrupt_package_is_dropped_with_a_warning_and_never_loaded(
     (path,) = (tmp_path / "cache").glob(f"*/*.{NAME}")
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
     works: list[object] = []
-    isolated = aotinductor.isolated_outputs
-    monkeypatch.setattr(aotinductor, "isolated_outputs", lambda t, work, *a: works.append(work) or isolated(t, work, *a))
+    proved = aotinductor.isolated_outputs
+    monkeypatch.setattr(aotinductor, "isolated_outputs", lambda t, work, *a: works.append(work) or proved(t, work, *a))
     second = trial(tmp_path / "cache")
     assert run(second) == []
     assert works == [aotinductor.compile_and_run]

@@ -1,0 +1,75 @@
+"""The devices that cases are moved to: the option ``--export-ready-device``, and the marker's ``devices``."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_exportready.case.devices import AUTO, allows, is_device, is_gpu
+from pytest_exportready.session.marker import arguments_of
+from pytest_exportready.session.options import OPTIONS
+from pytest_exportready.session.ranks import in_rank
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
+
+DEVICE = "export_ready_device"
+_CHOSEN = "EXPORTREADY_AUTO_DEVICE"
+"""What ``auto`` means in this run: the first process decides, and all others inherit the variable."""
+
+
+class Devices:
+    """The devices of a run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.chosen = config.stash[OPTIONS].devices
+        if self.chosen == (AUTO,):
+            if not (hasattr(config, "workerinput") or in_rank(config)):
+                os.environ[_CHOSEN] = "cpu" if self.why_no_gpu() else "cuda"
+            self.chosen = (os.environ[_CHOSEN],)
+        if any(map(is_gpu, self.chosen)):
+            config.option.export_ready_require_gpu = True
+
+    def of(self, item: pytest.Item) -> list[str | ParameterSet]:
+        """Return the parameters of a case: its devices, skipped if its marker does not name them. Empty: none given."""
+        given = arguments_of(item).get("devices")
+        own = [given] if isinstance(given, str) else given
+        if not isinstance(own, (list, tuple)) or not all(map(is_device, own)):
+            own = []  # none, or a wrong argument, which is reported
+        if not self.chosen or not own:
+            return list(dict.fromkeys(self.chosen or own))
+        skip = pytest.mark.skip(reason=f"the marker's devices are {', '.join(own)}")
+        return [pytest.param(name, marks=() if allows(own, name) else skip) for name in self.chosen]
+
+    def gpus(self, device: str, ranks: int) -> int | list[int]:
+        """Return the GPUs for ``ranks`` ranks of a case on ``device``: how many, or which ones."""
+        if not is_gpu(device):
+            return 0
+        _, _, index = device.partition(":")
+        return [int(index)] if index else max(1, min(ranks, self._count()[0]))
+
+    def why_no_gpu(self) -> str:
+        """Return why no GPU can be used, as shown by a kernel that runs in another process; empty if one can."""
+        count, why = self._count()
+        if not count:
+            return why
+        from pytest_exportready.analysis.processes.child import ProcessDied
+        from pytest_exportready.analysis.processes.gpu_trial import SECONDS, run
+        from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
+        from pytest_exportready.analysis.processes.saved_program import name_of
+
+        with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
+            request = {"function": name_of(run), "hide_cuda": False, "reply": str(Path(folder) / "reply.json")}
+            try:
+                return str(LOADER.ask(request, SECONDS).get("error", ""))
+            except (ProcessDied, LoaderGone) as error:
+                return str(error)
+
+    def _count(self) -> tuple[int, str]:
+        found: tuple[int, str] | None = self.config.hook.pytest_exportready_gpus()
+        return found or (0, "No plugin lists GPUs.")

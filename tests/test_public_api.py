@@ -88,7 +88,7 @@ CASE_FIELDS = (
     "model args kwargs more_inputs checkpoint golden golden_tolerance training_state target_device stateful_calls "
     "allow_mutation trainable loss"
 )
-MARKER = "dynamic_batch dynamic_shapes scenarios strict tolerance stages ignore reason xfail_stage lower budget"
+MARKER = "dynamic_batch dynamic_shapes scenarios strict tolerance stages ignore reason xfail_stage lower budget devices"
 
 
 def test_names() -> None:

@@ -15,6 +15,7 @@ from pytest_exportready.analysis.execution.machine_faults import (
     out_of_memory_count,
 )
 from pytest_exportready.analysis.execution.trial import EagerFailed, Exported, Facts, Inspected, Observation, Trial
+from pytest_exportready.analysis.torch_internals.cuda import why_cuda_is_lost
 from pytest_exportready.case.explained import with_fix
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.readiness import Outcome, StageResult
@@ -23,6 +24,9 @@ from pytest_exportready.stages._stage import MissingTool, SkipStage, Stage, Stag
 
 Watch = Callable[[str], None]
 Stages = Mapping[str, Stage]
+
+
+_LOST = "Run the case with CUDA_LAUNCH_BLOCKING=1, or on the CPU, to find the operator that fails."
 
 
 class _Blocked(SkipStage):
@@ -40,6 +44,7 @@ class StageLoop:
     checked: list[tuple[str, str]] = field(default_factory=list)  # code and name of each check that ran
     missing_tools: set[tuple[str, str]] = field(default_factory=set)  # stages, with their mode, that lack a tool
     _blocked: set[tuple[str, str]] = field(default_factory=set)  # stages, with their mode, that did not pass
+    _lost: bool = False  # CUDA does not work anymore
 
     def run(self, stages: Stages, trial: Trial) -> None:
         """Run ``stages`` in order, except those that the case does not ask for."""
@@ -91,7 +96,11 @@ class StageLoop:
             outcome, reason = "infra", str(fault)
         except Exception as error:
             outcome, reason = "infra", f"the stage raised {exception_text(error)}"
-        if any(finding.blocks for finding in self.findings[found:]):
+        blocks = any(finding.blocks for finding in self.findings[found:])
+        if outcome != "skipped" and not self._lost and (why := why_cuda_is_lost()):
+            self._lost = True
+            outcome, reason = "infra", with_fix(f"CUDA stopped in this stage: {why}", _LOST)
+        if blocks:
             outcome = "failed"
         if outcome in ("failed", "infra"):
             self._blocked.add((name, mode))
@@ -101,6 +110,8 @@ class StageLoop:
 
     def _require(self, name: str, stage: Stage, wanted: set[str], trial: Trial) -> None:
         """Raise SkipStage if the stage cannot or need not run."""
+        if self._lost:
+            raise _Blocked("CUDA stopped in an earlier stage")
         if wanted and name not in wanted and not stage.always:
             raise SkipStage("not in the marker's stages")
         if not (self.lead or stage.every_rank):

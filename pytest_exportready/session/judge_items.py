@@ -181,6 +181,7 @@ class ExportReadySession:
 
         ranks = together(self.config)
         readiness, error = self._verdict(item, options, functools.partial(function, *args, **kwargs), ranks)
+        self._settle_cuda(item)
         if ranks is not None:
             if error is not None:
                 ranks.leave()
@@ -191,6 +192,18 @@ class ExportReadySession:
             raise error
         assert readiness is not None
         settle(readiness, options, expect_failures=not self.config.getoption("runxfail", False))
+
+    def _settle_cuda(self, item: pytest.Item) -> None:
+        """Free what the case held on GPUs; if it ended CUDA in this process, let the other cases run in new ones."""
+        from pytest_exportready.analysis.execution.machine_faults import free_gpu_memory
+        from pytest_exportready.analysis.torch_internals.cuda import why_cuda_is_lost
+
+        free_gpu_memory()
+        if not in_rank(self.config) and why_cuda_is_lost():
+            items = item.session.items
+            for later in items[items.index(item) + 1 :]:
+                if later.nodeid not in self.in_ranks and run_in_ranks(later, DEFAULT_SCENARIO, 0, new_process=True):
+                    self.in_ranks[later.nodeid] = chosen_scenario(later) or DEFAULT_SCENARIO, chosen_device(later)
 
     def _of(self, item: pytest.Item, readiness: Readiness) -> Readiness:
         """Return the readiness of ``item`` as reports show it: with its device, and files relative to the root."""

@@ -65,16 +65,17 @@ def ranks_of(scenario: str) -> int:
         return 1
 
 
-def run_in_ranks(item: pytest.Item, scenario: str, gpus: int | list[int]) -> bool:
+def run_in_ranks(item: pytest.Item, scenario: str, gpus: int | list[int], new_process: bool = False) -> bool:
     """Mark the case to run in ranks if its scenario needs several, or if it needs GPUs; return whether it does.
 
     Args:
         gpus: The number of GPUs, or their indices; ranks share them if there are fewer.
+        new_process: Whether it runs in a rank in any case, because this process is not fit.
     """
     if CASE_OPTIONS not in item.stash:
         return False
     given, size = item.get_closest_marker("world"), ranks_of(scenario)
-    if given is None and size == 1 and not gpus:
+    if given is None and size == 1 and not gpus and not new_process:
         return False
     args, kwargs = (given.args, given.kwargs) if given else ((size,), {"timeout": SECONDS})
     if gpus:

@@ -206,7 +206,9 @@ def _outside(trial: Trial, dims: list[Dynamic], symbols: Mapping[InputDim, Any])
             if not symbol.is_symbol or not 0 < size <= UNBOUNDED or not affordable(leaf, dim.dim, size):
                 continue
             try:
-                trial.running.outputs([resized(trial.call, sizes_at(symbols, {symbol: size}))])
+                call = resized(trial.call, sizes_at(symbols, {symbol: size}))
+                trial.reference.try_on_host([call])
+                trial.running.outputs([call])
             except Exception:
                 continue
             bounds = f"{dim.smallest} to {dim.largest}" if dim.largest < UNBOUNDED else f"{dim.smallest} and up"

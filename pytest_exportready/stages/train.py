@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from torch import distributed
 
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.case.finding import Rule
+from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.scenario import CannotTrain, ScenarioError, find_scenario
 from pytest_exportready.stages._stage import Stage, StageInfrastructure
 
@@ -35,12 +37,18 @@ def run(trial: Trial) -> Iterator[Observation]:
     if scenario.ranks > 1 and not (distributed.is_available() and distributed.is_initialized()):
         problem = f"the scenario {name} needs {scenario.ranks} ranks, and there is one"
         raise StageInfrastructure(problem, "Do not disable the plugin exportready-world.")
+    report = TRAINS.error if trial.required else TRAINS.warning
+    try:
+        EagerReference(trial.case.model).try_on_host([trial.call])
+    except Exception as error:  # the stage eager reports it, too
+        problem = f"The scenario {name} does not train the case: the forward pass raises {exception_text(error)}."
+        yield report("", problem, "Correct the example inputs or the module.")
+        return
     try:
         yield scenario.train(trial.case)
     except CannotTrain as error:
         if error.follows:
             raise StageInfrastructure(error.problem, error.fix) from error
-        report = TRAINS.error if trial.required else TRAINS.warning
         yield report("", f"The scenario {name} cannot train the case: {error.problem}.", error.fix)
 
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 import torch
 
+from pytest_exportready.analysis.torch_internals.cuda import random_states_kept
+
 
 @contextmanager
 def global_state_kept() -> Iterator[None]:
@@ -25,9 +27,7 @@ def global_state_kept() -> Iterator[None]:
     python = random.getstate()
     numpy = sys.modules.get("numpy")
     drawn = numpy.random.get_state() if numpy is not None else None
-    initialized = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    cuda = list(range(torch.cuda.device_count())) if initialized else []
-    with torch.random.fork_rng(devices=cuda), warnings.catch_warnings():
+    with random_states_kept(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import torch
@@ -149,5 +149,12 @@ def out_of_memory_count() -> int:
 def free_memory() -> None:
     """Free what no object uses, on the host and on GPUs."""
     gc.collect()
+    free_gpu_memory()
+
+
+def free_gpu_memory() -> None:
+    """Free what no object uses on GPUs, if this process has started CUDA."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()
+        gc.collect()
+        with suppress(RuntimeError):  # CUDA may have stopped
+            torch.cuda.empty_cache()

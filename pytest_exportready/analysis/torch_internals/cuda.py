@@ -22,6 +22,34 @@ def forks_can_use_cuda() -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
+def why_cuda_is_lost() -> str:
+    """Return the error that ended CUDA in this process, such as an index out of range in a kernel; empty if it works.
+
+    Such an error is reported by every later call of CUDA, and only a new process can use CUDA again.
+    """
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return ""
+    try:
+        for index in range(torch.cuda.device_count()):
+            if torch.cuda.memory_reserved(index) or index == torch.cuda.current_device():
+                torch.cuda.synchronize(index)
+    except RuntimeError as error:
+        return str(error).partition("\n")[0]
+    return ""
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Restore torch's random states, those of GPUs if this process has started CUDA."""
+    states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=()):
+        try:
+            yield
+        finally:
+            if states and not why_cuda_is_lost():
+                torch.cuda.set_rng_state_all(states)
+
+
 @contextmanager
 def cuda_unasked() -> Iterator[None]:
     """Let a CUDA build of torch assume that there are devices, so that work on the CPU does not ask for them."""

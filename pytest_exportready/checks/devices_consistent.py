@@ -31,7 +31,7 @@ Instead:
 Severity:
     error: several devices; no values; a plain attribute on another device than the parameters or the target.
     warning: such an attribute, where `forward` may create or move it.
-    note: a plain attribute on the device of the parameters.
+    note: a plain attribute on the device of the parameters; a model that is spread over several GPUs, and runs.
 
 Not reported:
     0-dimensional CPU tensors, which operators accept with tensors of any device.
@@ -46,6 +46,7 @@ import torch
 from torch import nn
 
 from pytest_exportready.analysis.execution.detectors.hardcoded_devices import is_at
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.module.plain_tensor_attributes import PlainTensor, plain_tensor_attributes
 from pytest_exportready.analysis.torch_internals.tensors import is_fake
 from pytest_exportready.case.finding import Finding, Rule
@@ -66,7 +67,7 @@ def inspect(subject: Subject) -> Iterator[Finding]:
     placed = {name: t.device for name, t in state.items() if not (t.is_meta or is_fake(t) or _scalar_on_cpu(t))}
     home = Counter(placed.values()).most_common(1)[0][0] if placed else None
     if home is not None:
-        yield from _strays(placed, home)
+        yield from _strays(placed, home, subject)
     yield from _loose(loose, home, subject.target_device)
 
 
@@ -92,15 +93,25 @@ def _without_values(
         )
 
 
-def _strays(placed: Mapping[str, torch.device], home: torch.device) -> Iterator[Finding]:
-    for device in dict.fromkeys(placed.values()):
-        names = [name for name, where in placed.items() if where == device]
-        if device != home:
-            yield RULE.error(
-                few(names),
-                f"{subject_of(len(names), 'tensor')} on {device}, most of the model on {home}.",
-                f'Call `model.to("{home}")`.',
-            )
+def _strays(placed: Mapping[str, torch.device], home: torch.device, subject: Subject) -> Iterator[Finding]:
+    away = dict.fromkeys(device for device in placed.values() if device != home)
+    strays = {device: [name for name, where in placed.items() if where == device] for device in away}
+    spread = bool(strays) and home.type != "cpu" and all(device.type == home.type for device in strays)
+    spread = spread and _runs(subject)
+    for device, names in strays.items():
+        where = f"{subject_of(len(names), 'tensor')} on {device}, most of the model on {home}"
+        if spread:
+            yield RULE.note(few(names), f"{where}: `forward` runs, and the program needs both.")
+        else:
+            yield RULE.error(few(names), f"{where}.", f'Call `model.to("{home}")`.')
+
+
+def _runs(subject: Subject) -> bool:
+    try:
+        EagerReference(subject.model).output(subject.call)
+    except Exception:
+        return False
+    return True
 
 
 def _loose(loose: list[PlainTensor], home: torch.device | None, target: str | None) -> Iterator[Finding]:

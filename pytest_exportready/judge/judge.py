@@ -9,6 +9,7 @@ from dataclasses import replace
 from pytest_exportready.analysis.execution.global_state import global_state_kept
 from pytest_exportready.analysis.execution.trial import Exported, ResultCache, Trial
 from pytest_exportready.analysis.module.snapshot import preserved
+from pytest_exportready.analysis.torch_internals.numerics import full_precision
 from pytest_exportready.case.export_case import ExportCase
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.options import CaseOptions
@@ -53,7 +54,7 @@ def judge(
     loop = CachedStages(watch, lead, cache=cache) if cache is not None and lead else StageLoop(watch, lead)
     trial = Trial(case, options, options.modes[0], scenario, required, rank_timeout, on_export, cache if lead else None)
     exports: list[Exported] = []
-    with preserved(case.model), global_state_kept():
+    with preserved(case.model), global_state_kept(), full_precision():
         for mode in options.modes:
             trial = replace(trial, mode=mode, exported=None)
             loop.run(all_stages() if stages is None else stages, trial)

@@ -137,10 +137,10 @@ class StageLoop:
                     return
                 fault = MachineFault("a GPU had too little free memory", MORE_GPU_MEMORY)
             except (Exception, MachineFault) as error:
-                told = machine_fault(error)
-                if told is None:
+                of_machine = machine_fault(error)
+                if of_machine is None:
                     raise
-                fault = told
+                fault = of_machine
             if not (again and fault.memory):
                 raise fault
             del self.findings[found:]

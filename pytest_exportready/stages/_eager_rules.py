@@ -52,6 +52,19 @@ REPEATS = Rule(
         A module that is declared to have state: `ExportCase(allow_mutation=True)`.
     """,
 )
+DETERMINISTIC = Rule(
+    "ER115",
+    "kernels_deterministic",
+    """The kernels that `forward` uses give the same output every time.
+
+    Why it matters:
+        Atomic additions on a GPU, such as those of `scatter_add`, run in another order each time. Outputs then differ
+        from run to run, also those of the program, and small differences between two versions are not faults.
+
+    Severity:
+        warning: two calls differ, and are equal with `torch.use_deterministic_algorithms(True)`.
+    """,
+)
 STATELESS = Rule(
     "ER112",
     "eager_is_stateless",

@@ -23,7 +23,7 @@ from pytest_exportready.case.facts import EAGER_BITWISE, GOLDEN_LARGEST
 from pytest_exportready.case.finding import Finding
 from pytest_exportready.case.sanitize import exception_text
 from pytest_exportready.case.wording import few
-from pytest_exportready.stages._eager_rules import GOLDEN, NUMBERS, REPEATS, RUNS, STATELESS
+from pytest_exportready.stages._eager_rules import DETERMINISTIC, GOLDEN, NUMBERS, REPEATS, RUNS, STATELESS
 from pytest_exportready.stages._stage import Stage
 
 _MUCH_LATER = 10**6  # calls
@@ -86,6 +86,14 @@ def _not_repeated(trial: Trial, first: object, changes: list[Change]) -> Finding
             line=line,
         )
     if _differs_with_one_seed(trial, call):
+        with global_state_kept():
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            if not _differs_with_one_seed(trial, call):
+                return DETERMINISTIC.warning(
+                    "",
+                    "Two calls with the same inputs differ, unless torch uses deterministic algorithms.",
+                    "Call `torch.use_deterministic_algorithms(True)` where outputs are compared from run to run.",
+                )
         read = next(iter(ambient_reads(lambda: trial.reference.output(call))), None)
         return REPEATS.error(
             "",
@@ -181,7 +189,7 @@ def _suspects(trial: Trial) -> str:
 
 STAGE = Stage(
     run,
-    rules=(RUNS, REPEATS, STATELESS, GOLDEN, NUMBERS),
+    rules=(RUNS, REPEATS, DETERMINISTIC, STATELESS, GOLDEN, NUMBERS),
     follows=("ranks",),
     every_mode=False,
     every_rank=True,

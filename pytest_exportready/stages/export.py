@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 
 from pytest_exportready.analysis.execution.detectors.unregistered_parameters import unregistered_parameters
 from pytest_exportready.analysis.execution.dynamic_shapes import by_name, declared, dynamic_shapes, name_arguments
-from pytest_exportready.analysis.execution.machine_faults import machine_faults_told
+from pytest_exportready.analysis.execution.machine_faults import machine_faults_raised
 from pytest_exportready.analysis.execution.pytree import distinct, flatten
 from pytest_exportready.analysis.execution.trial import Exported, Observation, Trial
 from pytest_exportready.analysis.module.sharding import sharded_parameters, sharding_modules
@@ -128,7 +128,7 @@ def _exported(trial: Trial, module: torch.nn.Module) -> tuple[ExportedProgram, f
         name_arguments(module, call)
     args, kwargs = distinct(call)
     started = time.perf_counter()
-    with machine_faults_told():
+    with machine_faults_raised():
         program = torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=trial.mode == "strict")
     seconds = round(time.perf_counter() - started, 3)
     declared(module, call, shapes)  # strict export ignores a dimension that an input does not have

@@ -1,4 +1,7 @@
-"""Kernels for the pretended CUDA, which compute on the host: a CPU tensor can share the memory of its devices."""
+"""Kernels for the pretended CUDA, which compute on the host: a CPU tensor can share the memory of its devices.
+
+With the environment variable PRETENDED_TF32, convolutions and products of float32 are rounded as on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from torch.utils._pytree import tree_map
 
 _ADDED = ("copy_", "convolution", "convolution_backward")  # composite: they choose a library of CUDA by the device
 _KEPT = ("empty.memory_format", "empty_strided", "resize_", "record_stream", "is_pinned", "_pin_memory")
+_OF_TENSOR_CORES = ("convolution", "convolution_backward", "mm", "addmm", "bmm", "baddbmm")
 _MATH = 0  # of torch.nn.attention.SDPBackend
 _library = torch.library.Library("aten", "IMPL", "CUDA")
 
@@ -62,7 +66,24 @@ def _is_view(operator: torch._ops.OpOverload) -> bool:
 def _kernel(name: str) -> Callable[..., Any]:
     if name == "_fused_sdp_choice":
         return lambda *_, **__: _MATH
-    return partial(_on_host, _WITHOUT_CPU_KERNEL.get(name) or _operator(name), _operator(name)._schema)
+    compute = _WITHOUT_CPU_KERNEL.get(name) or _operator(name)
+    if name.partition(".")[0] in _OF_TENSOR_CORES and "PRETENDED_TF32" in os.environ:
+        compute = partial(_rounded, compute, name)
+    return partial(_on_host, compute, _operator(name)._schema)
+
+
+def _rounded(compute: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    """Compute with the 10 bits of TF32, if torch allows it."""
+    of_conv = name.startswith("convolution")
+    if torch.backends.cudnn.allow_tf32 if of_conv else torch.backends.cuda.matmul.allow_tf32:
+        args, kwargs = tree_map(lambda x: _tf32(x) if isinstance(x, Tensor) else x, (args, kwargs))
+    return compute(*args, **kwargs)
+
+
+def _tf32(tensor: Tensor) -> Tensor:
+    if tensor.dtype != torch.float32:
+        return tensor
+    return ((tensor.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
 def _lstm_cell(inputs: Tensor, hidden: Tensor, cell: Tensor, *biases: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -122,6 +143,10 @@ def _on_host(compute: Callable[..., Any], schema: Any, *args: Any, **kwargs: Any
         return result
 
     host_args, host_kwargs = tree_map(to_host, (args, kwargs))
+    places = {one.device for one in given.values() if one.dim()}
+    if len(places) > 1 and schema.name != "aten::copy_":
+        one, other = sorted(places, key=str)[:2]
+        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two: {one} and {other}!")
     if "generator" in (one.name for one in schema.arguments) and host_kwargs.get("generator") is None:
         host_kwargs["generator"] = _generator(torch.cuda.default_generators[(devices[0].index or 0)])
     try:

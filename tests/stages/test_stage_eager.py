@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -252,3 +253,17 @@ def test_state_is_named_with_the_line_that_writes_it() -> None:
     (finding,) = export_ready_check(nn.Sequential(Counting()).eval(), (X,), stages=["eager"]).errors
     assert (finding.code, finding.where) == ("ER112", "0.calls")
     assert (finding.file, finding.line) == (__file__, Counting.forward.__code__.co_firstlineno + 1)
+
+
+def test_a_kernel_that_is_not_deterministic() -> None:
+    """A warning of its own, if deterministic algorithms make it repeat; otherwise `forward` is at fault."""
+    calls = itertools.count(1)
+
+    class Adds(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            wobble = 0.0 if torch.are_deterministic_algorithms_enabled() else 1e-3 * next(calls)
+            return x * 2 + wobble
+
+    readiness = export_ready_check(Adds().eval(), (torch.ones(2, 3),), stages=["eager"])
+    assert [(f.code, f.severity) for f in readiness.findings if f.stage == "eager"] == [("ER115", "warning")]
+    assert not torch.are_deterministic_algorithms_enabled()

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import device_corpus
@@ -11,6 +16,8 @@ import device_corpus_set_aside
 import pytest
 import torch
 from device_corpus import Net, X, functions
+from on_another_device import FAULTS as FAULTS_ON_A_GPU
+from pretended_cuda import PretendedCuda
 from torch import Tensor
 
 from pytest_exportready import ExportCase
@@ -67,7 +74,7 @@ def test_the_program_runs_on_an_available_device(
     real = portability.output_on
     monkeypatch.setattr(portability, "is_available", lambda device: True)
     monkeypatch.setattr(
-        portability, "output_on", lambda program, call, device: factor * real(program, call, torch.device("cpu"))
+        portability, "output_on", lambda trial, program, device: factor * real(trial, program, torch.device("cpu"))
     )
     do = functions(device_corpus.Clean)["positions"]
     assert [f.code for f in judged(do).findings if f.severity == "error"] == codes
@@ -76,3 +83,16 @@ def test_the_program_runs_on_an_available_device(
 def test_another_branch_with_the_same_output_is_a_note() -> None:
     readiness = judged(lambda m, x: m.linear(x.double().float() if x.is_cuda else x))
     assert ("ER650", "note") in [(f.code, f.severity) for f in readiness.findings]
+
+
+def test_a_gpu_of_this_machine(pretended_cuda: PretendedCuda) -> None:
+    """12 healthy models in three dtypes have no finding, although the GPU would use TF32; 8 faults are found."""
+    environment = {**pretended_cuda.environment(1), "PRETENDED_TF32": "1"}
+    environment["PYTHONPATH"] += os.pathsep + str(Path(__file__).parent)
+    program = "import on_another_device; on_another_device.main()"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    faults = {name: found.pop(name)["errors"] for name in FAULTS_ON_A_GPU}
+    assert len(found) == 36
+    assert {name: one for name, one in found.items() if one["errors"] or not one["ran"]} == {}
+    assert all("[ER65" in errors[0] for errors in faults.values()), faults

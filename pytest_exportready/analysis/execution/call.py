@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from pytest_exportready.analysis.execution.machine_faults import machine_faults_told
+from pytest_exportready.analysis.execution.machine_faults import machine_faults_raised
 from pytest_exportready.analysis.execution.pytree import distinct
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -22,7 +22,7 @@ def run(module: Any, calls: Iterable[Call]) -> list[Any]:
         MachineFault: The machine, not the module, is at fault.
     """
     outputs = []
-    with torch.no_grad(), machine_faults_told():
+    with torch.no_grad(), machine_faults_raised():
         for args, kwargs in calls:
             own_args, own_kwargs = distinct((tuple(args), dict(kwargs)))
             outputs.append(distinct(module(*own_args, **own_kwargs)))

@@ -1,4 +1,4 @@
-"""Tell faults of the machine from faults of a model: no memory, a GPU that fails, a driver that is too old."""
+"""Distinguish faults of the machine from those of a model: no memory, a GPU that fails, a driver that is too old."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def machine_fault(error: BaseException) -> MachineFault | None:
 
 
 def fault_in(text: str) -> MachineFault | None:
-    """Return the fault that the text of an exception, or what a compiler printed, tells; None if it tells none."""
+    """Return the fault that is named in the text of an exception, or in the output of a compiler; None without one."""
     for kind in _KINDS:
         if kind.signs.search(text):
             return MachineFault(f"{kind.problem}: {text}", kind.fix, kind.memory)
@@ -128,7 +128,7 @@ def fault_in(text: str) -> MachineFault | None:
 
 
 @contextmanager
-def machine_faults_told() -> Iterator[None]:
+def machine_faults_raised() -> Iterator[None]:
     """Raise a MachineFault in place of an exception that the machine caused."""
     try:
         yield

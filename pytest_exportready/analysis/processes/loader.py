@@ -72,8 +72,9 @@ def serve_one(request: dict[str, Any]) -> None:
     """Serve a request in the child. The reply goes to a file, so that a crash differs from an error."""
     try:
         from pytest_exportready.analysis.torch_internals.cuda import cuda_hidden
+        from pytest_exportready.analysis.torch_internals.numerics import full_precision
 
-        with cuda_hidden() if request["hide_cuda"] else nullcontext():
+        with cuda_hidden() if request["hide_cuda"] else nullcontext(), full_precision():
             reply = resolve_name(request["function"])(request)
     except BaseException as error:
         reply = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-4000:]}

@@ -15,12 +15,14 @@ from pytest_exportready.analysis.program.canonical_form import digest
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint
 from pytest_exportready.analysis.program.nodes import calls, is_users_operator
 from pytest_exportready.analysis.program.weights import weights_fingerprint
+from pytest_exportready.analysis.torch_internals.numerics import precision_settings
 from pytest_exportready.judge.cache.canonical_values import CanonicalValues
 from pytest_exportready.judge.cache.code import code_fingerprint, installed_fingerprint
 from pytest_exportready.judge.cache.topology import topology
 from pytest_exportready.stages import all_stages
 
-_NUMERICS = ("ATEN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32", "OMP_", "ONEDNN_")
+_NUMERICS = ("ATEN_", "CUBLAS", "CUDNN_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32", "OMP_", "ONEDNN_",
+             "TORCH_ALLOW_TF32")  # fmt: skip
 """Prefixes of environment variables that change how the libraries under torch compute."""
 
 
@@ -97,13 +99,9 @@ def _form(leaf: object) -> str:
 
 
 def _settings() -> tuple[object, ...]:
-    backends = torch.backends
     return (
         str(torch.get_default_dtype()),
-        torch.get_float32_matmul_precision(),
         torch.get_num_threads(),
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-        (backends.mkldnn.enabled, backends.cudnn.enabled, backends.cudnn.benchmark, backends.cudnn.deterministic),
+        precision_settings(),
         sorted((name, value) for name, value in os.environ.items() if name.startswith(_NUMERICS)),
     )

@@ -35,24 +35,30 @@ def test_the_example_case_is_ready_and_its_fault_is_found_as_printed(tmp_path: P
     assert (tmp_path / "exportready" / "report.html").exists()
 
 
+def test_the_example_of_devices_runs_on_the_cpu_and_on_a_gpu_if_there_is_one(tmp_path: Path) -> None:
+    (tmp_path / "test_head.py").write_text(PYTHON[1])
+    result = run_pytest(tmp_path, "--export-ready", "test_head.py")
+    assert re.search("1 passed, 1 skipped|2 passed", result.stdout), result.stdout
+
+
 def test_the_example_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(PYTHON[1], "README.md", "exec"), {})
+    exec(compile(PYTHON[2], "README.md", "exec"), {})
     assert "ready" in capsys.readouterr().out
 
 
 def test_the_example_of_programs_that_are_kept_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(PYTHON[2], "README.md", "exec"), {})
+    exec(compile(PYTHON[3], "README.md", "exec"), {})
     assert [len(line) for line in capsys.readouterr().out.split()] == [32, 32, 32]
 
 
 def test_the_example_of_ranks_passes(tmp_path: Path) -> None:
-    (tmp_path / "test_ranks.py").write_text(PYTHON[3])
+    (tmp_path / "test_ranks.py").write_text(PYTHON[4])
     result = run_pytest(tmp_path, "test_ranks.py")
     assert "1 passed" in result.stdout, result.stdout
 
 
 def test_the_example_of_ranks_passes_under_torchrun(tmp_path: Path) -> None:
-    (tmp_path / "test_ranks.py").write_text(PYTHON[3])
+    (tmp_path / "test_ranks.py").write_text(PYTHON[4])
     (command,) = [command for command in COMMANDS if command.startswith("torchrun ")]
     options = command.removeprefix("torchrun ").split()
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", *options, "-p", "no:cacheprovider"]

@@ -22,6 +22,13 @@ _CHOSEN = "EXPORTREADY_AUTO_DEVICE"
 """What ``auto`` means in this run: the first process decides, and all others inherit the variable."""
 
 
+def _name(parameter: str | ParameterSet) -> str:
+    """Return the device of a parameter; empty if the case is skipped there."""
+    if isinstance(parameter, str):
+        return parameter
+    return "" if parameter.marks else str(parameter.values[0])
+
+
 class Devices:
     """The devices of a run."""
 
@@ -34,6 +41,10 @@ class Devices:
             self.chosen = (os.environ[_CHOSEN],)
         if any(map(is_gpu, self.chosen)):
             config.option.export_ready_require_gpu = True
+
+    def names(self, item: pytest.Item) -> list[str]:
+        """Return the devices that a case runs on in this run."""
+        return [name for one in self.of(item) if (name := _name(one))]
 
     def of(self, item: pytest.Item) -> list[str | ParameterSet]:
         """Return the parameters of a case: its devices, skipped if its marker does not name them. Empty: none given."""

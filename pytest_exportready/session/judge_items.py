@@ -238,6 +238,7 @@ class ExportReadySession:
                 ranks=ranks,
                 cache=self._cache,
                 device=self._device(item),
+                across="cpu" if is_gpu(chosen_device(item)) and "cpu" in self.devices.names(item) else "",
             ), None
         except verdict.PYTEST_OUTCOMES as error:
             return None, error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unittest
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,17 +73,21 @@ def judge_returned(
     ranks: Together | None = None,
     cache: ResultCache | None = None,
     device: str = "",
+    across: str = "",
 ) -> Readiness:
     """Return the readiness of the returned case; an object that is not a case fails at the stage ``case``.
 
     Args:
         declared: File and line of the case function.
         device: Where the case is moved to; empty if it stays where it is.
+        across: Another device on which the program is compared, unless the case names its ``target_device``.
     """
     try:
         case = as_case(returned)
         if device:
             case = moved(case, torch.device(device))
+        if across and case.target_device is None:
+            case = replace(case, target_device=across)
     except CaseError as error:
         fix = error.fix or "Return `model.eval(), (example_input,)`."
         return no_case(error.problem, fix, name=name, scenario=scenario, declared=declared)

@@ -42,6 +42,9 @@ def test_every_case_on_both(project: Project, pretended_cuda: PretendedCuda, gpu
     assert passed == {name.format(device) for name in names for device in ("cpu", "cuda")} | {"test_built_there[cuda]"}
     assert results["test_built_there[cpu]"].message == "the marker's devices are cuda"
     assert {r.readiness.device for n, r in results.items() if r.readiness and "cuda" in n} == {"cuda"}
+    across = {name: one.readiness.stages for name, one in results.items() if one.readiness}
+    assert [s.facts["ran_there"] for s in across["test_net[cuda]"] if s.name == "portability"] == [True]
+    assert "portability" not in [stage.name for stage in across["test_net[cpu]"]]
     assert results["test_ranks[ddp-cuda]"].label == "ranks [ddp, cuda]"
     if not more:
         assert [name.endswith("cuda]") for name in results] == [False] * 4 + [True] * 4

@@ -8,36 +8,16 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pytest_exportready.case.explained import with_fix
 from pytest_exportready.cli import Command, fail
+from pytest_exportready.cli._doctor_gpus import GIB, Needed, Row, gpu_rows
 
-GIB = 2**30
 INSTALL_TORCH = "Run `python -m pip install 'torch>=2.13'`."
 DISK = 1.0
 """GiB of disk space for the reports, saved programs and child processes of a small model."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """The state of one requirement."""
-
-    name: str
-    ok: bool
-    found: str
-    fix: str = ""
-    needed: bool = True  # otherwise its absence is only printed
-
-
-@dataclass(frozen=True)
-class Needed:
-    """The GPUs that a job needs, with this much free memory on each."""
-
-    gpus: int
-    gib: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     gpus = Needed(arguments.gpus, arguments.memory_gib)
-    rows = [*_software(), *_torch(gpus), *_machine(arguments.folder)]
+    rows = [*_software(), *_torch(), *gpu_rows(gpus), *_machine(arguments.folder)]
     width = max(len(row.name) for row in rows)
     for row in rows:
         state = "ok" if row.ok else "missing" if row.needed else "absent"
@@ -98,7 +78,7 @@ def _version(package: str) -> str:
         return ""
 
 
-def _torch(wanted: Needed) -> Iterator[Row]:
+def _torch() -> Iterator[Row]:
     try:
         import torch
     except Exception as error:
@@ -107,28 +87,6 @@ def _torch(wanted: Needed) -> Iterator[Row]:
     new = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) >= (2, 13)
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     yield Row("torch", new, f"{torch.__version__}, {build}", INSTALL_TORCH)
-    if not torch.cuda.is_available():
-        consequence = f"{wanted.gpus} needed" if wanted.gpus else "cases run on the CPU"
-        fix = "If the machine has one, install its driver and a CUDA build of torch."
-        yield Row("GPU", False, f"not available to this torch; {consequence}", fix, needed=wanted.gpus > 0)
-        return
-    count = torch.cuda.device_count()
-    if count < wanted.gpus:
-        yield Row(
-            "GPUs", False, f"{count} of {wanted.gpus} needed", "Use another machine, or change CUDA_VISIBLE_DEVICES."
-        )
-    for index in range(count):
-        needed = index < wanted.gpus
-        name = torch.cuda.get_device_name(index)
-        try:
-            free, total = torch.cuda.mem_get_info(index)
-        except RuntimeError as error:
-            yield Row(f"GPU {index}", False, f"{name}: {error}", "Stop the processes that use the GPU.", needed)
-            continue
-        memory = f"{name}, {free / GIB:.1f} of {total / GIB:.1f} GiB free"
-        enough = not needed or free >= wanted.gib * GIB
-        memory += "" if enough else f", {wanted.gib:g} needed"
-        yield Row(f"GPU {index}", enough, memory, "Stop the processes that use the GPU, or wait for them.", needed)
 
 
 def _machine(folder: Path) -> Iterator[Row]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,17 +67,13 @@ class Devices:
         count, why = self._count()
         if not count:
             return why
-        from pytest_exportready.analysis.processes.child import ProcessDied
-        from pytest_exportready.analysis.processes.gpu_trial import SECONDS, run
-        from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
-        from pytest_exportready.analysis.processes.saved_program import name_of
+        from pytest_exportready.analysis.processes.gpu_trial import GpuFails, tried
 
-        with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
-            request = {"function": name_of(run), "hide_cuda": False, "reply": str(Path(folder) / "reply.json")}
-            try:
-                return str(LOADER.ask(request, SECONDS).get("error", ""))
-            except (ProcessDied, LoaderGone) as error:
-                return str(error)
+        try:
+            tried()
+        except GpuFails as error:
+            return str(error)
+        return ""
 
     def _count(self) -> tuple[int, str]:
         found: tuple[int, str] | None = self.config.hook.pytest_exportready_gpus()

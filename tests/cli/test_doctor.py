@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import subprocess
 import sys
+import warnings
 from collections import namedtuple
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pretended_cuda import PretendedCuda
 
+from pytest_exportready.analysis.processes import gpu_trial
 from pytest_exportready.cli import main
 from pytest_exportready.report.junit import read_junit
 
@@ -55,7 +60,20 @@ class Gpus:
         monkeypatch.setattr("torch.cuda.is_available", lambda: True)
         monkeypatch.setattr("torch.cuda.device_count", lambda: len(free))
         monkeypatch.setattr("torch.cuda.get_device_name", lambda index: f"H{index}")
-        monkeypatch.setattr("torch.cuda.mem_get_info", lambda index: (free[index], 40 << 30))
+        self.free, self.fails = free, dict[str, str]()
+        monkeypatch.setattr(gpu_trial, "tried", self.tried)
+        monkeypatch.setattr(gpu_trial, "meet", self.meet)
+        monkeypatch.setattr("shutil.disk_usage", lambda _: namedtuple("usage", "total free")(8 << 30, 8 << 30))
+
+    def tried(self, device: str) -> dict[str, Any]:
+        if device in self.fails:
+            raise gpu_trial.GpuFails(self.fails[device])
+        index = int(device[-1])
+        return {"name": f"H{index}", "free": self.free[index], "total": 40 << 30}
+
+    def meet(self, gpus: int) -> None:
+        if "NCCL" in self.fails:
+            raise gpu_trial.GpuFails(self.fails["NCCL"])
 
 
 @pytest.mark.parametrize(
@@ -93,3 +111,54 @@ def test_a_gpu_that_is_needed_and_not_there(
     output = capsys.readouterr()
     assert "not available to this torch; 1 needed. Fix: If the machine has one" in output.out
     assert "cannot be written" in output.err
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "row", "fix"),
+    [
+        (
+            "cuda:0",
+            "AcceleratorError: CUDA error: no kernel image is available",
+            "GPU 0",
+            "Install a build of torch for",
+        ),
+        ("cuda:1", "the process died of SIGSEGV", "GPU 1", "Stop the processes"),
+        ("NCCL", "an all_reduce over 2 GPUs takes longer than 60 s", "NCCL", "--shm-size=1g"),
+    ],
+)
+def test_gpus_that_do_not_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, what: str, error: str, row: str, fix: str
+) -> None:
+    Gpus(monkeypatch).fails[what] = error
+    assert main(["doctor", "--gpus=2"]) == 1
+    state = rows(capsys)[row]
+    assert error in state
+    assert fix in state
+
+
+def test_gpus_that_work(tmp_path: Path, pretended_cuda: PretendedCuda) -> None:
+    """A kernel runs on those that are needed, and NCCL, which is pretended, too; the others are not touched."""
+
+    def printed(gpus: int, **variables: str) -> str:
+        start = "import sys; from pytest_exportready.cli import main; main(sys.argv[1:])"
+        command = [sys.executable, "-c", start, "doctor", f"--gpus={gpus}", "--memory-gib=1"]
+        environment = {**pretended_cuda.environment(2), **variables}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True).stdout
+
+    one = printed(1)
+    assert "Pretended GPU, 8.0 of 8.0 GiB free" in one
+    assert "GPU 1               ok       Pretended GPU, not tried: it is not needed" in one
+    assert "all_reduce over 2 GPUs" in printed(2)
+    assert "a matrix product fails: OutOfMemoryError" in printed(1, PRETENDED_MIB="1")
+
+
+def test_a_driver_that_is_too_old(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unavailable() -> bool:
+        warnings.warn("CUDA initialization: The NVIDIA driver on your system is too old (found 11040).", stacklevel=1)
+        return False
+
+    monkeypatch.setattr("torch.cuda.is_available", unavailable)
+    assert main(["doctor", "--folder", str(tmp_path), "--gpus=1"]) == 1
+    assert "torch: CUDA initialization: The NVIDIA driver on your system is too old" in capsys.readouterr().out

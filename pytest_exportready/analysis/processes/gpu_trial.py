@@ -1,21 +1,86 @@
-"""Show that a GPU computes, in a process that may not survive it."""
+"""Show that GPUs compute and reach each other, in processes that may not survive it."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
+from pytest_exportready.analysis.processes.child import ProcessDied
+from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGone
+from pytest_exportready.analysis.processes.saved_program import name_of
+
 SECONDS = 120.0  # for CUDA to start and a kernel to run on a busy machine
+_MEETING_SECONDS = 60
+
+
+class GpuFails(Exception):
+    """A GPU cannot be used; the message is the error."""
+
+
+def tried(device: str = "cuda") -> dict[str, Any]:
+    """Multiply two matrices on ``device`` in another process; return its name, and free and total memory in bytes.
+
+    Raises:
+        GpuFails: CUDA does not start, or the kernel fails, crashes or hangs.
+    """
+    with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
+        request = {"function": name_of(run), "device": device, "hide_cuda": False}
+        try:
+            reply = LOADER.ask({**request, "reply": str(Path(folder) / "reply.json")}, SECONDS)
+        except (ProcessDied, LoaderGone) as error:
+            raise GpuFails(str(error)) from None
+    if "error" in reply:
+        raise GpuFails(reply["error"].partition("\n")[0])
+    return reply
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
-    """Multiply two matrices on the first visible GPU; the loader process serves this request.
+    """Multiply two matrices; the loader process serves this request.
 
     Raises:
         RuntimeError: CUDA does not start, or the kernel fails.
     """
     import torch
 
-    ones = torch.ones(16, 16, device="cuda")
+    device = request["device"]
+    free, total = torch.cuda.mem_get_info(device)
+    ones = torch.ones(16, 16, device=device)
     if float((ones @ ones).sum()) != 16.0**3:
         raise RuntimeError("the GPU computes a wrong product")
-    return {}
+    return {"name": torch.cuda.get_device_name(device), "free": free, "total": total}
+
+
+def meet(gpus: int) -> None:
+    """Add numbers over ``gpus`` processes with NCCL, each on a GPU of its own.
+
+    Raises:
+        GpuFails: They do not meet within a minute.
+    """
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", "--no-python"]
+    command = [*launch, sys.executable, "-c", f"from {__name__} import add; add()"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_MEETING_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise GpuFails(f"an all_reduce over {gpus} GPUs takes longer than {_MEETING_SECONDS} s") from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "Error" in line]
+        raise GpuFails(said[0].strip() if said else f"the processes end with status {done.returncode}")
+
+
+def add() -> None:
+    """Add the ranks of a launcher over their GPUs. Raises RuntimeError if the sum is wrong."""
+    import torch
+    import torch.distributed as dist
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl")
+    total = torch.full((1,), float(rank), device=f"cuda:{rank}")
+    dist.all_reduce(total)
+    if float(total) != size * (size - 1) / 2:
+        raise RuntimeError(f"all_reduce gives {float(total)}")
+    dist.destroy_process_group()

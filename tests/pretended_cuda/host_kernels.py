@@ -119,6 +119,7 @@ _WITHOUT_CPU_KERNEL = {
 def _on_host(compute: Callable[..., Any], schema: Any, *args: Any, **kwargs: Any) -> Any:
     """Run ``compute`` on CPU tensors that share the memory of its CUDA tensors."""
     torch.cuda.synchronize()
+    args = tuple(map(_wrapped, args, schema.arguments))
     given: dict[int, Tensor] = {}
     devices: list[torch.device] = []
 
@@ -159,6 +160,11 @@ def _on_host(compute: Callable[..., Any], schema: Any, *args: Any, **kwargs: Any
             tensor.resize_(shared.shape)
             _shared(tensor).copy_(shared)
     return tree_map(to_device, result)
+
+
+def _wrapped(value: Any, argument: Any) -> Any:
+    """Return a number as the tensor that the operator declares."""
+    return torch.tensor(value) if str(argument.type) == "Tensor" and isinstance(value, (int, float)) else value
 
 
 def _tensors(*values: Any) -> list[Tensor]:

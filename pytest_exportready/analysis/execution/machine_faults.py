@@ -86,6 +86,11 @@ _KINDS = (
         "Install the CUDA toolkit and a C compiler, and set CUDA_HOME; `exportready doctor --gpus 1` looks for both.",
     ),
     _Kind(
+        re.compile(r"^ImportError: .*\.so\b|^OSError: .*cannot open shared object file|\.so: undefined symbol"),
+        "a library cannot be loaded",
+        "Install its package for this Python, this torch and this driver.",
+    ),
+    _Kind(
         re.compile(r"No space left on device|Disk quota exceeded"),
         "a disk is full",
         "Free space on the disk of the temporary folder, or set TMPDIR to another one.",

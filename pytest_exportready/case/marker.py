@@ -27,7 +27,7 @@ def export_ready(
     reason: str = ...,
     xfail_stage: str = ...,
     lower: Lowering | Sequence[Lowering] = ...,
-    budget: Mapping[Literal["seconds", "mib", "nodes"], float] = ...,
+    budget: Mapping[Literal["seconds", "mib", "nodes", "gpu_mib"], float] = ...,
     devices: str | Sequence[str] = ...,
 ) -> Callable[[F], F]: ...
 def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F], F]:
@@ -49,8 +49,8 @@ def export_ready(function: F | None = None, **arguments: Any) -> F | Callable[[F
         xfail_stage: The stage at which this case is expected to fail, with a ``reason``; passing it is a failure.
         lower: Lower the program with these, and compare the outputs: ``["decompose", "aotinductor", "onnx",
             "executorch"]``.
-        budget: Limits of the export, any of ``{"seconds": ..., "mib": ..., "nodes": ...}``: seconds of
-            ``torch.export``, MiB of the saved program, nodes of its graph.
+        budget: Limits of the export, any of ``{"seconds": ..., "mib": ..., "nodes": ..., "gpu_mib": ...}``: seconds of
+            ``torch.export``, MiB of the saved program, nodes of its graph, MiB of GPU memory for the example inputs.
         devices: Run the case once on each of these devices, ``["cpu", "cuda"]``, to which its model and inputs are
             moved. With ``--export-ready-device``, on those of that option that are named here.
     """

@@ -38,7 +38,7 @@ class CaseOptions:
     devices: tuple[str, ...] = ()
 
 
-BUDGETS = ("seconds", "mib", "nodes")
+BUDGETS = ("seconds", "mib", "nodes", "gpu_mib")
 
 ACCEPTED = (
     "dynamic_batch",
@@ -165,7 +165,7 @@ def _budget(given: object) -> dict[str, float]:
         return {}
     if not isinstance(given, Mapping) or not given:
         example = '{"seconds": 30, "mib": 100, "nodes": 2000}'
-        raise CaseError(f"budget={shown(given)}: accepted is a dict of seconds, mib and nodes, such as {example}")
+        raise CaseError(f"budget={shown(given)}: accepted is a dict of {', '.join(BUDGETS)}, such as {example}")
     for name, value in given.items():
         if name not in BUDGETS:
             raise CaseError(f"`budget` has the unknown key {shown(name)}.", _use_instead(str(name), BUDGETS))

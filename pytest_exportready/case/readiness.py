@@ -52,7 +52,8 @@ class Readiness:
         reproducer: Of an export that failed, a Python file that was run and raises the same; empty if there is none.
         no_reproducer: Why there is none.
         peak_mib: Peak memory of the process; 0.0 if unknown.
-        peak_gpu_mib: Peak memory of one GPU; 0.0 if unknown.
+        peak_gpu_mib: Peak memory of the tensors on one GPU; 0.0 if unknown.
+        peak_gpu_reserved_mib: The same of what torch took from the GPU, some of it for later tensors.
     """
 
     case: str
@@ -66,6 +67,7 @@ class Readiness:
     no_reproducer: str = ""
     peak_mib: float = 0.0
     peak_gpu_mib: float = 0.0
+    peak_gpu_reserved_mib: float = 0.0
     device: str = ""
 
     @property
@@ -110,6 +112,7 @@ class Readiness:
             no_reproducer=data.get("no_reproducer", ""),
             peak_mib=data.get("peak_mib", 0.0),
             peak_gpu_mib=data.get("peak_gpu_mib", 0.0),
+            peak_gpu_reserved_mib=data.get("peak_gpu_reserved_mib", 0.0),
             device=data.get("device", ""),
         )
 

@@ -72,4 +72,5 @@ def judge(
         no_reproducer="" if reproducer else next((e.no_reproducer for e in exports if e.no_reproducer), ""),
         peak_mib=memory.mib(),
         peak_gpu_mib=memory.gpu_mib(),
+        peak_gpu_reserved_mib=memory.gpu_reserved_mib(),
     )

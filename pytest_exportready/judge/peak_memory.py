@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pytest_exportready.analysis.execution import gpu_peak
+
 _PROCESS = Path("/proc/self")
 MIB = 1 << 20
 
@@ -25,7 +27,10 @@ class PeakMemory:
         else:
             self._before = _resident("VmRSS")
         cuda = _cuda()
-        self._gpus = {} if cuda is None else {index: _reset(cuda, index) for index in range(cuda.device_count())}
+        self._gpus: dict[int, int] = {}
+        if cuda is not None:
+            gpu_peak.begin()
+            self._gpus = {index: cuda.memory_allocated(index) for index in range(cuda.device_count())}
 
     def mib(self) -> float:
         """Return the peak of main memory in MiB, in addition to what was in use before; 0.0 if unknown."""
@@ -33,12 +38,21 @@ class PeakMemory:
         return 0.0 if peak is None or self._before is None else round(max(peak - self._before, 0) / MIB, 1)
 
     def gpu_mib(self) -> float:
-        """Return the same of the GPU with the highest peak; 0.0 without one."""
+        """Return the same of the tensors on the GPU with the highest peak; 0.0 without one."""
         cuda = _cuda()
-        if cuda is None or not self._gpus:
+        if cuda is None:
             return 0.0
-        most: int = max(cuda.max_memory_allocated(index) - before for index, before in self._gpus.items())
-        return round(max(most, 0) / MIB, 1)
+        devices = range(cuda.device_count())  # what CUDA holds is new if it has started since
+        return _mib(max(gpu_peak.highest(index) - self._gpus.get(index, 0) for index in devices))
+
+    def gpu_reserved_mib(self) -> float:
+        """Return the highest peak of what torch took from one GPU, tensors and what it keeps for the next ones."""
+        cuda = _cuda()
+        return 0.0 if cuda is None else _mib(max(map(cuda.max_memory_reserved, range(cuda.device_count()))))
+
+
+def _mib(size: int) -> float:
+    return round(max(size, 0) / MIB, 1)
 
 
 def _resident(key: str) -> int | None:
@@ -54,8 +68,3 @@ def _cuda() -> Any:
     """Return ``torch.cuda`` if this process has initialized it: measuring must not do so."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
-
-
-def _reset(cuda: Any, index: int) -> int:
-    cuda.reset_peak_memory_stats(index)
-    return int(cuda.memory_allocated(index))

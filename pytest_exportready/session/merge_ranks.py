@@ -37,6 +37,7 @@ def worst_of(verdicts: Sequence[Readiness]) -> Readiness:
         no_reproducer="" if reproducer else next((one.no_reproducer for one in decisive if one.no_reproducer), ""),
         peak_mib=max(one.peak_mib for one in verdicts),
         peak_gpu_mib=max(one.peak_gpu_mib for one in verdicts),
+        peak_gpu_reserved_mib=max(one.peak_gpu_reserved_mib for one in verdicts),
         device=verdicts[0].device,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.analysis.program.nodes import on_cpu
 from pytest_exportready.case.facts import BYTES, NODES, SECONDS
 from pytest_exportready.case.finding import Rule
 from pytest_exportready.stages._stage import SkipStage, Stage
@@ -15,7 +16,8 @@ RULE = Rule(
     """The export stays within the budget of the case.
 
     `seconds` is the wall time of torch.export (the first export in a process is the slowest), `mib` the size
-    of the file that torch.export.save writes, `nodes` the number of nodes in the graph.
+    of the file that torch.export.save writes, `nodes` the number of nodes in the graph, `gpu_mib` the memory that the
+    program needs on a GPU for the example inputs: its weights, and the peak of what it allocates.
 
     Why it matters:
         An unrolled loop or weights that are stored twice make the program large and the export slow.
@@ -35,27 +37,39 @@ _MESSAGES = {
     "seconds": "torch.export took {} s; the budget is {} s.",
     "mib": "The saved program has {} MiB; the budget is {} MiB.",
     "nodes": "The graph has {} nodes; the budget is {}.",
+    "gpu_mib": "The program needs {} MiB of GPU memory; the budget is {} MiB.",
 }
 _FIXES = {
     "seconds": "Export a smaller module, or unroll fewer loops; else raise `budget=`.",
     "mib": "Look for weights that are stored twice, as constants or in float64; else raise `budget=`.",
     "nodes": "Look for a Python loop over a size, which is unrolled; else raise `budget=`.",
+    "gpu_mib": "Use a smaller dtype or smaller example inputs; else raise `budget=`.",
 }
 
 
 def run(trial: Trial) -> Iterator[Observation]:
     missing = []
     for kind, limit in trial.options.budget.items():
-        stage, fact, unit = _MEASURED_AT[kind]
-        if stage not in trial.results or fact not in trial.results[stage].facts:
+        stage, fact, unit = _MEASURED_AT.get(kind, ("parity", "", 2**20))
+        size = _gpu_bytes(trial) if kind == "gpu_mib" else _fact(trial, stage, fact)
+        if size is None:
             missing.append(kind)
             continue
-        figure = round(trial.results[stage].facts[fact] / unit, 3)
+        figure = round(size / unit, 3)
         yield {kind: figure}
         if figure > limit:
             yield RULE.error(stage, _MESSAGES[kind].format(f"{figure:.12g}", f"{limit:.12g}"), _FIXES[kind])
     if missing:
         raise SkipStage(f"not measured: {', '.join(missing)}")
+
+
+def _fact(trial: Trial, stage: str, fact: str) -> float | None:
+    return trial.results[stage].facts.get(fact) if stage in trial.results else None
+
+
+def _gpu_bytes(trial: Trial) -> int | None:
+    """Return the GPU memory of the program; None without one, or on the CPU."""
+    return None if trial.program is None or on_cpu(trial.program) else trial.running.gpu_bytes(trial.call)
 
 
 STAGE = Stage(

@@ -156,6 +156,22 @@ def test_large(number):
     assert set(machine.judge(cases).values()) == {"passed"}
 
 
+@pytest.mark.gpu(1, pretended=True)
+def test_9_memory_of_a_program(machine: Machine) -> None:
+    """The budget counts weights and what a call allocates; on the CPU it is not measured."""
+    cases = """
+@export_ready(scenarios="as_is", budget={"gpu_mib": LIMIT})
+def test_large(): return nn.Linear(1024, 1024).eval(), (torch.randn(1024, 1024),)
+"""
+    assert machine.judge("LIMIT = 20" + cases, "--export-ready-device=cuda") == {"test_large[as_is-cuda]": "passed"}
+    (result,) = machine.project.results().values()
+    assert result.readiness is not None
+    assert result.readiness.peak_gpu_mib > 8
+    assert result.readiness.peak_gpu_reserved_mib >= result.readiness.peak_gpu_mib
+    outcomes = machine.judge("LIMIT = 5" + cases, "--export-ready-device=cpu,cuda")
+    assert outcomes == {"test_large[as_is-cpu]": "passed", "test_large[as_is-cuda]": "failed at budget"}
+
+
 @pytest.mark.gpu(1)
 def test_10_a_kernel_that_hangs(machine: Machine) -> None:
     machine.project.write("""

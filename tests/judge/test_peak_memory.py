@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from pytest_exportready.analysis.execution import gpu_peak
 from pytest_exportready.judge import peak_memory
 from pytest_exportready.judge.peak_memory import PeakMemory
 
@@ -56,13 +57,39 @@ class Cuda:
     def max_memory_allocated(self, index: int) -> int:
         return self.peaks[index]
 
+    def max_memory_reserved(self, index: int) -> int:
+        return 80 << 20
+
     def reset_peak_memory_stats(self, index: int) -> None:
         self.reset.append(index)
 
 
-@pytest.mark.parametrize(("initialized", "mib"), [(True, 66.0), (False, 0.0)])
-def test_the_gpu_that_needed_most(monkeypatch: pytest.MonkeyPatch, initialized: bool, mib: float) -> None:
-    torch = type("torch", (), {"cuda": Cuda(initialized)})
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
+    torch = type("torch", (), {"cuda": Cuda(True)})
     monkeypatch.setitem(sys.modules, "torch", torch)
-    assert PeakMemory().gpu_mib() == mib
-    assert torch.cuda.reset == ([0, 1] if initialized else [])
+    monkeypatch.setattr(gpu_peak, "torch", torch)
+    return torch.cuda
+
+
+def test_the_gpu_that_needed_most(cuda: Cuda) -> None:
+    peak = PeakMemory()
+    assert (peak.gpu_mib(), peak.gpu_reserved_mib()) == (66.0, 80.0)
+    assert cuda.reset == [0, 1]
+
+
+def test_cuda_that_starts_within_the_case(cuda: Cuda) -> None:
+    cuda.initialized = False
+    peak = PeakMemory()
+    assert (peak.gpu_mib(), peak.gpu_reserved_mib(), cuda.reset) == (0.0, 0.0, [])
+    cuda.initialized = True
+    assert peak.gpu_mib() == 70.0
+
+
+def test_the_peak_of_a_part(cuda: Cuda) -> None:
+    """Measuring a part does not hide what came before it."""
+    peak = PeakMemory()
+    gpu_peak.begin_part()
+    cuda.peaks = {0: 5 << 20, 1: 6 << 20}
+    assert peak.gpu_mib() == 66.0
+    assert PeakMemory().gpu_mib() == 2.0

@@ -85,6 +85,7 @@ FIELDS = {  # of the ranks 0 and 1, and of the case
     "no_reproducer": ("too long", "", ""),
     "peak_mib": (3.0, 2.0, 3.0),
     "peak_gpu_mib": (4.0, 5.0, 5.0),
+    "peak_gpu_reserved_mib": (7.0, 6.0, 7.0),
     "device": ("cuda", "cuda", "cuda"),
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from pytest_exportready.analysis.execution import gpu_peak
 from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.pytree import distinct, flatten
 from pytest_exportready.analysis.module.snapshot import equal_bits
@@ -36,6 +37,14 @@ class RunningProgram:
             for name in self._state.keys() & (state or {}).keys():
                 self._state[name].copy_((state or {})[name])
             return run(self._module, calls)
+
+    def gpu_bytes(self, call: Call) -> int:
+        """Return the memory on the current GPU that ``call`` needs: the weights, and the peak of what it allocates."""
+        before = torch.cuda.memory_allocated()
+        gpu_peak.begin_part()
+        self.outputs([call])
+        weights = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor, _ in self._before}
+        return sum(weights.values()) + torch.cuda.max_memory_allocated() - before
 
     def watched(self, call: Call, see: Callable[[torch.fx.Node, Any], None]) -> None:
         """Run ``call`` operator by operator and call ``see(node, result)`` for each, also in autocast regions.

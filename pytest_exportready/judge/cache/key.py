@@ -13,7 +13,7 @@ from pytest_exportready.analysis.execution.pytree import named_leaves
 from pytest_exportready.analysis.execution.trial import NotCacheable, Trial
 from pytest_exportready.analysis.program.canonical_form import digest
 from pytest_exportready.analysis.program.fingerprint import graph_fingerprint
-from pytest_exportready.analysis.program.nodes import calls, is_users_operator
+from pytest_exportready.analysis.program.nodes import calls, is_users_operator, on_cpu
 from pytest_exportready.analysis.program.weights import weights_fingerprint
 from pytest_exportready.analysis.torch_internals.numerics import precision_settings
 from pytest_exportready.judge.cache.canonical_values import CanonicalValues
@@ -47,7 +47,7 @@ def verdict_key(trial: Trial) -> str:
         values.of(_tools(trial), "a compiler's settings"),
         code_fingerprint(values.modules),
         _settings(),
-        topology().key,
+        _machine(trial.program),
     )
 
 
@@ -71,8 +71,14 @@ def artifact_key(trial: Trial, stage: str) -> str:
         CanonicalValues().of(all_stages()[stage].tools(), "a compiler's settings"),
         installed_fingerprint(),
         _settings(),
-        topology().key,
+        _machine(trial.program),
     )
+
+
+def _machine(program: ExportedProgram | None) -> str:
+    """Return the key of the machine; its GPUs, which CUDA would have to start for, count for programs on them."""
+    assert program is not None
+    return (topology(devices=lambda: iter(())) if on_cpu(program) else topology()).key
 
 
 def _program(program: ExportedProgram | None) -> tuple[str, str]:

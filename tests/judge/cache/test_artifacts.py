@@ -195,7 +195,7 @@ def test_other_versions_another_machine_or_setting_is_a_miss(
     first.cache.save_artifact(first, NAME, b"1")
     set_otherwise = {NAME: replace(all_stages()[NAME], tools=lambda: {"inductor": {"freezing": True}})}
     others = {"installed_fingerprint": "other", "topology": Other(), "all_stages": set_otherwise}
-    monkeypatch.setattr(key, part, lambda: others[part])
+    monkeypatch.setattr(key, part, lambda **_: others[part])
     assert first.cache.load_artifact(first, NAME) is None
 
 
@@ -216,3 +216,12 @@ def test_a_program_with_operators_of_the_user_is_not_kept(tmp_path: Path) -> Non
     assert custom.cache is not None
     custom.cache.save_artifact(custom, NAME, b"1")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_program_of_the_cpu_does_not_start_cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing asks for devices, and its key is the same on machines with other GPUs."""
+    made = trial(tmp_path / "cache")
+    keys = {key.artifact_key(made, NAME), key.verdict_key(made)}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: pytest.fail("CUDA was asked for devices"))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: pytest.fail("CUDA was asked for devices"))
+    assert {key.artifact_key(made, NAME), key.verdict_key(made)} == keys

@@ -132,7 +132,7 @@ def test_other_code_or_another_machine_is_a_miss(part: str, filled: Path, monkey
     class Other:
         key = "other"
 
-    monkeypatch.setattr(key, part, lambda *_: "other" if part == "code_fingerprint" else Other())
+    monkeypatch.setattr(key, part, lambda *_, **__: "other" if part == "code_fingerprint" else Other())
     assert not cached(judged(case(), filled, keep=False))
 
 

@@ -49,7 +49,7 @@ def run(trial: Trial) -> Iterator[Observation]:
     except CannotTrain as error:
         if error.follows:
             raise StageInfrastructure(error.problem, error.fix) from error
-        yield report("", f"The scenario {name} cannot train the case: {error.problem}.", error.fix)
+        yield report("", f"The scenario {name} cannot train the case: {error.problem.removesuffix('.')}.", error.fix)
 
 
 STAGE = Stage(run, rules=(TRAINS,), every_mode=False, every_rank=True, always=True)

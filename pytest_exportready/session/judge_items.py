@@ -15,7 +15,7 @@ from pytest_exportready.analysis.execution.trial import ResultCache
 from pytest_exportready.case.devices import is_gpu
 from pytest_exportready.case.options import CaseOptions
 from pytest_exportready.case.readiness import Readiness
-from pytest_exportready.session.devices import DEVICE, Devices
+from pytest_exportready.session.case_devices import DEVICE, Devices
 from pytest_exportready.session.graceful_exit import exit_is_raised
 from pytest_exportready.session.marker import CASE_OPTIONS, MARKER_FINDING, arguments_of, declared_at, take_options
 from pytest_exportready.session.options import MARKER, OPTIONS

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 AUTO = "auto"
 """A GPU where one can be used, otherwise the CPU."""
 
-ACCEPTED = "cpu, cuda and cuda:1"
+ACCEPTED = "cpu, cuda or cuda:1"
 _NAME = re.compile(r"cpu|cuda(:\d+)?")
 
 

@@ -177,7 +177,7 @@ def _budget(given: object) -> dict[str, float]:
 def _devices(given: object) -> tuple[str, ...]:
     names = () if given is None else (given,) if isinstance(given, str) else given
     if not isinstance(names, (list, tuple)) or not all(map(is_device, names)) or (given is not None and not names):
-        raise CaseError(f"devices={shown(given)}: accepted is a list of {ACCEPTED_DEVICES}")
+        raise CaseError(f"devices={shown(given)}: accepted is a list of names such as {ACCEPTED_DEVICES}")
     return tuple(dict.fromkeys(names))
 
 

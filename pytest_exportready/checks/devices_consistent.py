@@ -99,11 +99,11 @@ def _strays(placed: Mapping[str, torch.device], home: torch.device, subject: Sub
     spread = bool(strays) and home.type != "cpu" and all(device.type == home.type for device in strays)
     spread = spread and _runs(subject)
     for device, names in strays.items():
-        where = f"{subject_of(len(names), 'tensor')} on {device}, most of the model on {home}"
+        where = f"{subject_of(len(names), 'tensor')} on {device}, most of the model on {home}."
         if spread:
-            yield RULE.note(few(names), f"{where}: `forward` runs, and the program needs both.")
+            yield RULE.note(few(names), f"{where} It runs; a machine that loads the program needs both devices.")
         else:
-            yield RULE.error(few(names), f"{where}.", f'Call `model.to("{home}")`.')
+            yield RULE.error(few(names), where, f'Call `model.to("{home}")`.')
 
 
 def _runs(subject: Subject) -> bool:

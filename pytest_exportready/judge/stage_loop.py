@@ -26,7 +26,7 @@ Watch = Callable[[str], None]
 Stages = Mapping[str, Stage]
 
 
-_LOST = "Run the case with CUDA_LAUNCH_BLOCKING=1, or on the CPU, to find the operator that fails."
+_LOST = "Run the case on the CPU, or with CUDA_LAUNCH_BLOCKING=1, to find the operator; often an index is out of range."
 
 
 class _Blocked(SkipStage):

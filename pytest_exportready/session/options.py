@@ -127,7 +127,7 @@ def _check(options: Options) -> None:
             raise pytest.UsageError(f"--export-ready-{name}={value} is not accepted. Fix: Use {choices}.")
     for name in options.devices if options.devices != (AUTO,) else ():
         if not is_device(name):
-            fix = f"Use {ACCEPTED}, several with commas between them, or {AUTO} alone."
+            fix = f"Use {ACCEPTED}, several separated by commas, or {AUTO} alone."
             raise pytest.UsageError(f"--export-ready-device={name} is not accepted. Fix: {fix}")
     if options.cache_bytes < 0:
         raise pytest.UsageError("--export-ready-cache-mib is not a whole number of MiB of at least 1.")

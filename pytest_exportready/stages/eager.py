@@ -91,7 +91,7 @@ def _not_repeated(trial: Trial, first: object, changes: list[Change]) -> Finding
             if not _differs_with_one_seed(trial, call):
                 return DETERMINISTIC.warning(
                     "",
-                    "Two calls with the same inputs differ, unless torch uses deterministic algorithms.",
+                    "Two calls with the same inputs give different outputs: a kernel adds in an order that varies.",
                     "Call `torch.use_deterministic_algorithms(True)` where outputs are compared from run to run.",
                 )
         read = next(iter(ambient_reads(lambda: trial.reference.output(call))), None)

@@ -92,7 +92,7 @@ def test_both(device): return nn.Linear(3, 2, device=device).eval(), (torch.rand
 @pytest.mark.parametrize("given", ["gpu", "cpu,xpu", "cuda:x", "auto,cpu"])
 def test_wrong_devices(project: Project, given: str) -> None:
     result = project.run(f"--export-ready-device={given}")
-    result.stderr.fnmatch_lines(["ERROR: --export-ready-device=* is not accepted. Fix: Use cpu, cuda and cuda:1, *"])
+    result.stderr.fnmatch_lines(["ERROR: --export-ready-device=* is not accepted. Fix: Use cpu, cuda or cuda:1, *"])
 
 
 @pytest.mark.parametrize("given", ["[]", "'gpu'", "['cuda', 3]", "7"])
@@ -102,7 +102,7 @@ def test_wrong_devices_of_a_marker(project: Project, given: str) -> None:
     (result,) = project.results().values()
     assert result.stage == "case"
     assert result.readiness is not None
-    assert "accepted is a list of cpu, cuda and cuda:1" in result.readiness.findings[0].message
+    assert "accepted is a list of names such as cpu, cuda or cuda:1" in result.readiness.findings[0].message
 
 
 def test_a_model_over_two_gpus(project: Project, pretended_cuda: PretendedCuda) -> None:

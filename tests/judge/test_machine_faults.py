@@ -83,7 +83,7 @@ def test_at_every_call() -> None:
         ),
         (RuntimeError("/tmp/x.cpp:3: fatal error: nv/target: No such file or directory"), "CUDA toolkit"),
         (RuntimeError("Failed to find C compiler. Please specify via CC environment variable"), "C compiler"),
-        (ImportError("/root/.triton/cache/cuda_utils.so: undefined symbol: cuFuncSetAttribute"), "cannot be loaded"),
+        (ImportError("cuda_utils.so: undefined symbol: cuFuncSetAttribute"), "cannot be loaded"),
         (OSError(28, "No space left on device"), "disk"),
     ],
 )

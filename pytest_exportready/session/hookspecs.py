@@ -73,6 +73,10 @@ def pytest_exportready_rank() -> Any:
     """
 
 
+def pytest_exportready_ranks_needed(session: pytest.Session) -> None:
+    """Prepare to run tests in ranks that got their marker after the collection."""
+
+
 @pytest.hookspec(firstresult=True)
 def pytest_exportready_gpus() -> tuple[int, str] | None:
     """Return the number of GPUs that tests can lease on this machine, and why it is 0; without starting CUDA."""

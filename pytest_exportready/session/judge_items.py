@@ -200,6 +200,7 @@ class ExportReadySession:
 
         free_gpu_memory()
         if not in_rank(self.config) and why_cuda_is_lost():
+            item.ihook.pytest_exportready_ranks_needed(session=item.session)
             items = item.session.items
             for later in items[items.index(item) + 1 :]:
                 if later.nodeid not in self.in_ranks and run_in_ranks(later, DEFAULT_SCENARIO, 0, new_process=True):

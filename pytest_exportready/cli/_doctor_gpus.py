@@ -1,28 +1,28 @@
-"""The rows of ``exportready doctor`` about GPUs."""
+"""The rows of ``exportready doctor`` about GPUs.
+
+The process of the command never asks CUDA: a driver may crash or hang. Only GPUs that are needed get a CUDA context.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-GIB = 2**30
+from pytest_exportready.cli._doctor_driver import driver_rows
+from pytest_exportready.cli._doctor_nccl import nccl_row
+from pytest_exportready.cli._doctor_processes import ProgramFailed, output_of
+from pytest_exportready.cli._doctor_row import GIB, Row
+
 _SHARED = "/dev/shm"
 _SHARED_GIB = 1.0
 _STOP = "Stop the processes that use the GPU, or wait for them."
-
-
-@dataclass(frozen=True)
-class Row:
-    """The state of one requirement."""
-
-    name: str
-    ok: bool
-    found: str
-    fix: str = ""
-    needed: bool = True  # otherwise its absence is only printed
+_SECONDS = 120.0  # for torch to be imported and to ask the driver on a busy machine
+_SURVEY = (sys.executable, "-c", f"from {__name__} import survey; survey()")
 
 
 @dataclass(frozen=True)
@@ -33,36 +33,85 @@ class Needed:
     gib: float
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What torch sees of the machine's GPUs."""
+
+    count: int
+    warned: tuple[str, ...] = ()  # by torch: why there is none
+
+
 def gpu_rows(wanted: Needed) -> Iterator[Row]:
     """Yield what is known of the GPUs. Kernels run in other processes, and only on the GPUs that are needed."""
+    yield from driver_rows(wanted.gpus)
     try:
         import torch
     except Exception:
         return  # reported in the row of torch
+    if torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        yield from _seen_rows(wanted)
+    else:
+        fix = "Install a CUDA build of torch."
+        yield Row("GPU", False, f"this torch is for the CPU only; {_consequence(wanted)}", fix, wanted.gpus > 0)
+
+
+def survey() -> None:
+    """Print what torch sees as JSON; ``seen`` runs this in another process."""
+    import torch
+
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        available = torch.cuda.is_available()
-    if not available:
-        consequence = f"{wanted.gpus} needed" if wanted.gpus else "cases run on the CPU"
-        why = "".join(f"; torch: {str(one.message).partition(' (')[0]}" for one in said[:1])
-        fix = "If the machine has one, install its driver and a CUDA build of torch."
-        yield Row("GPU", False, f"not available to this torch; {consequence}{why}", fix, needed=wanted.gpus > 0)
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    print(json.dumps(asdict(Seen(count, tuple(str(one.message) for one in said)))))
+
+
+def seen() -> Seen:
+    """Return what torch sees. Raises ProgramFailed if asking the driver crashes or hangs."""
+    found = json.loads(output_of(_SURVEY, _SECONDS).splitlines()[-1])
+    return Seen(found["count"], tuple(found["warned"]))
+
+
+def _seen_rows(wanted: Needed) -> Iterator[Row]:
+    from pytest_exportready.analysis.execution.machine_faults import fault_in
+
+    fix = "If the machine has one, install its driver; in a container, use `--gpus all`."
+    needed = wanted.gpus > 0
+    try:
+        found = seen()
+    except ProgramFailed as error:
+        yield Row("GPU", False, f"a process that counts GPUs with torch {error}", fix, needed)
         return
-    count = torch.cuda.device_count()
-    if count < wanted.gpus:
-        found = f"{count} of {wanted.gpus} needed"
-        yield Row("GPUs", False, found, "Use another machine, or change CUDA_VISIBLE_DEVICES.")
+    if not found.count:
+        why = "".join(f"; torch: {one.partition(' (Triggered ')[0]}" for one in found.warned[:1])
+        fault = fault_in(why)
+        text = f"not available to this torch; {_consequence(wanted)}{why}"
+        yield Row("GPU", False, text, fault.fix if fault else fix, needed)
+    elif found.count < wanted.gpus:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        limit = "" if visible is None else f" (CUDA_VISIBLE_DEVICES={visible})"
+        text = f"{found.count} of {wanted.gpus} needed{limit}"
+        yield Row("GPUs", False, text, "Use another machine, or change CUDA_VISIBLE_DEVICES.")
+    yield from _trials(wanted, found.count)
+    if found.count or needed:
+        yield from _environment(wanted)
+
+
+def _consequence(wanted: Needed) -> str:
+    return f"{wanted.gpus} needed" if wanted.gpus else "cases run on the CPU"
+
+
+def _trials(wanted: Needed, count: int) -> Iterator[Row]:
+    """Yield a row for each GPU, and one for NCCL if the job needs several and all of them work."""
     works = True
     for index in range(count):
-        if index < wanted.gpus:
-            row = _tried(index, wanted.gib)
-            works &= row.ok
-            yield row
-        else:
-            yield Row(f"GPU {index}", True, f"{torch.cuda.get_device_name(index)}, not tried: it is not needed")
+        if index >= wanted.gpus:
+            yield Row(f"GPU {index}", True, "not tried: it is not needed")
+            continue
+        row = _tried(index, wanted.gib)
+        works &= row.ok
+        yield row
     if 1 < wanted.gpus <= count and works:
-        yield _met(wanted.gpus)
-    yield from _environment(wanted)
+        yield nccl_row(wanted.gpus)
 
 
 def _tried(index: int, gib: float) -> Row:
@@ -71,23 +120,12 @@ def _tried(index: int, gib: float) -> Row:
 
     try:
         gpu = tried(f"cuda:{index}")
-    except GpuFails as error:
+    except (GpuFails, OSError) as error:  # OSError: the temporary folder cannot be used
         fault = fault_in(str(error))
         return Row(f"GPU {index}", False, f"a matrix product fails: {error}", fault.fix if fault else _STOP)
     memory = f"{gpu['name']}, {gpu['free'] / GIB:.1f} of {gpu['total'] / GIB:.1f} GiB free"
     enough = bool(gpu["free"] >= gib * GIB)
     return Row(f"GPU {index}", enough, memory if enough else f"{memory}, {gib:g} needed", _STOP)
-
-
-def _met(gpus: int) -> Row:
-    from pytest_exportready.analysis.processes.gpu_trial import GpuFails, meet
-
-    fix = "Run it with NCCL_DEBUG=WARN to see the cause; in a container, use `--shm-size=1g` or `--ipc=host`."
-    try:
-        meet(gpus)
-    except GpuFails as error:
-        return Row("NCCL", False, str(error), fix)
-    return Row("NCCL", True, f"all_reduce over {gpus} GPUs")
 
 
 def _environment(wanted: Needed) -> Iterator[Row]:
@@ -99,7 +137,8 @@ def _environment(wanted: Needed) -> Iterator[Row]:
     if os.path.isdir(_SHARED):
         size = shutil.disk_usage(_SHARED).total / GIB
         fix = "Start the container with `--shm-size=1g` or `--ipc=host`."
-        yield Row(_SHARED, size >= _SHARED_GIB, f"{size:.1f} GiB", fix, needed=wanted.gpus > 1)
+        several = wanted.gpus > 1
+        yield Row(_SHARED, size >= _SHARED_GIB, f"{size:.1f} GiB", fix, needed=several, otherwise="warning")
 
 
 def _folder_above(program: str | None) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pytest_exportready.case.explained import with_fix
 from pytest_exportready.cli import Command, fail
-from pytest_exportready.cli._doctor_gpus import GIB, Needed, Row, gpu_rows
+from pytest_exportready.cli._doctor_gpus import Needed, gpu_rows
+from pytest_exportready.cli._doctor_row import GIB, Row
 
 INSTALL_TORCH = "Run `python -m pip install 'torch>=2.13'`."
 DISK = 1.0
@@ -38,8 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [*_software(), *_torch(), *gpu_rows(gpus), *_machine(arguments.folder)]
     width = max(len(row.name) for row in rows)
     for row in rows:
-        state = "ok" if row.ok else "missing" if row.needed else "absent"
-        print(f"{row.name:<{width}}  {state:<7}  {with_fix(row.found, '' if row.ok else row.fix)}")
+        print(f"{row.name:<{width}}  {row.state:<7}  {with_fix(row.found, '' if row.ok else row.fix)}")
     missing = [row.name for row in rows if row.needed and not row.ok]
     verdict = f"No: missing {', '.join(missing)}" if missing else "Yes"
     print(f"\nCan this machine run pytest --export-ready? {verdict}")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import warnings
@@ -11,7 +12,8 @@ import pytest
 from pretended_cuda import PretendedCuda
 
 from pytest_exportready.analysis.processes import gpu_trial
-from pytest_exportready.cli import main
+from pytest_exportready.cli import _doctor_gpus, main
+from pytest_exportready.cli._doctor_row import Row
 from pytest_exportready.report.junit import read_junit
 
 
@@ -50,19 +52,20 @@ def test_no_write_access(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     assert main(["doctor", "--folder", str(tmp_path)]) == 1
     assert "Permission denied. Fix: Give write access" in capsys.readouterr().out
+    assert main(["doctor", "--folder", str(tmp_path), "--gpus=1"]) == 1
+    assert "nvidia-smi          missing  needs a temporary folder" in capsys.readouterr().out
 
 
 class Gpus:
-    """torch.cuda with two GPUs, 3 and 30 GiB free of 40."""
+    """Two GPUs, 3 and 30 GiB free of 40."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        free = [30 << 30, 3 << 30]
-        monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-        monkeypatch.setattr("torch.cuda.device_count", lambda: len(free))
-        monkeypatch.setattr("torch.cuda.get_device_name", lambda index: f"H{index}")
-        self.free, self.fails = free, dict[str, str]()
+        self.free, self.fails = [30 << 30, 3 << 30], dict[str, str]()
+        monkeypatch.setattr(_doctor_gpus, "driver_rows", lambda _: iter(()))
+        monkeypatch.setattr(_doctor_gpus, "seen", lambda: _doctor_gpus.Seen(len(self.free)))
         monkeypatch.setattr(gpu_trial, "tried", self.tried)
-        monkeypatch.setattr(gpu_trial, "meet", self.meet)
+        monkeypatch.setattr(_doctor_gpus, "nccl_row", lambda _: Row("NCCL", True, "all_reduce"))
+        monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
         monkeypatch.setattr("shutil.disk_usage", lambda _: namedtuple("usage", "total free")(8 << 30, 8 << 30))
 
     def tried(self, device: str) -> dict[str, Any]:
@@ -70,10 +73,6 @@ class Gpus:
             raise gpu_trial.GpuFails(self.fails[device])
         index = int(device[-1])
         return {"name": f"H{index}", "free": self.free[index], "total": 40 << 30}
-
-    def meet(self, gpus: int) -> None:
-        if "NCCL" in self.fails:
-            raise gpu_trial.GpuFails(self.fails["NCCL"])
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ def test_gpus_that_a_job_needs(
 def test_a_gpu_that_is_needed_and_not_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    Gpus(monkeypatch).free.clear()
     assert main(["doctor", "--folder", str(tmp_path)]) == 0
     assert main(["doctor", "--folder", str(tmp_path), "--gpus=1", "--junit", str(tmp_path)]) == 1
     output = capsys.readouterr()
@@ -114,26 +113,43 @@ def test_a_gpu_that_is_needed_and_not_there(
 
 
 @pytest.mark.parametrize(
-    ("what", "error", "row", "fix"),
+    ("device", "error", "fix"),
     [
-        (
-            "cuda:0",
-            "AcceleratorError: CUDA error: no kernel image is available",
-            "GPU 0",
-            "Install a build of torch for",
-        ),
-        ("cuda:1", "the process died of SIGSEGV", "GPU 1", "Stop the processes"),
-        ("NCCL", "an all_reduce over 2 GPUs takes longer than 60 s", "NCCL", "--shm-size=1g"),
+        ("cuda:0", "AcceleratorError: CUDA error: no kernel image is available", "Install a build of torch for"),
+        ("cuda:1", "the process died of SIGSEGV", "Stop the processes"),
     ],
 )
 def test_gpus_that_do_not_work(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, what: str, error: str, row: str, fix: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, device: str, error: str, fix: str
 ) -> None:
-    Gpus(monkeypatch).fails[what] = error
+    """They are not connected."""
+    Gpus(monkeypatch).fails[device] = error
     assert main(["doctor", "--gpus=2"]) == 1
-    state = rows(capsys)[row]
-    assert error in state
-    assert fix in state
+    state = rows(capsys)
+    assert error in state[f"GPU {device[-1]}"]
+    assert fix in state[f"GPU {device[-1]}"]
+    assert "NCCL" not in state
+
+
+def test_the_driver_crashes_while_gpus_are_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = _doctor_gpus.seen
+    Gpus(monkeypatch)
+    monkeypatch.setattr(_doctor_gpus, "seen", count)
+    monkeypatch.setattr(_doctor_gpus, "_SURVEY", (sys.executable, "-c", "import os; os.abort()"))
+    assert main(["doctor", "--gpus=1"]) == 1
+    assert "a process that counts GPUs with torch ended with signal SIGABRT. Fix: " in rows(capsys)["GPU"]
+
+
+@pytest.mark.parametrize(("gpus", "state"), [(1, "warning  0.1 GiB"), (2, "missing  0.1 GiB")])
+def test_shared_memory_of_a_container(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, gpus: int, state: str
+) -> None:
+    Gpus(monkeypatch)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: namedtuple("usage", "total free")(64 << 20, 8 << 30))
+    assert main(["doctor", f"--gpus={gpus}"]) == gpus - 1
+    assert rows(capsys)["/dev/shm"].startswith(state)
 
 
 def test_gpus_that_work(tmp_path: Path, pretended_cuda: PretendedCuda) -> None:
@@ -147,18 +163,25 @@ def test_gpus_that_work(tmp_path: Path, pretended_cuda: PretendedCuda) -> None:
 
     one = printed(1)
     assert "Pretended GPU, 8.0 of 8.0 GiB free" in one
-    assert "GPU 1               ok       Pretended GPU, not tried: it is not needed" in one
+    assert "GPU 1               ok       not tried: it is not needed" in one
     assert "all_reduce over 2 GPUs" in printed(2)
     assert "a matrix product fails: OutOfMemoryError" in printed(1, PRETENDED_MIB="1")
 
 
-def test_a_driver_that_is_too_old(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_only_counts_gpus_reports_the_warning_of_torch(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    text = "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040)."
+
     def unavailable() -> bool:
-        warnings.warn("CUDA initialization: The NVIDIA driver on your system is too old (found 11040).", stacklevel=1)
+        warnings.warn(f"{text} (Triggered internally at CUDAFunctions.cpp:119.)", stacklevel=1)
         return False
 
     monkeypatch.setattr("torch.cuda.is_available", unavailable)
-    assert main(["doctor", "--folder", str(tmp_path), "--gpus=1"]) == 1
-    assert "torch: CUDA initialization: The NVIDIA driver on your system is too old" in capsys.readouterr().out
+    _doctor_gpus.survey()
+    found = json.loads(capsys.readouterr().out)
+    assert found["count"] == 0
+    Gpus(monkeypatch)
+    monkeypatch.setattr(_doctor_gpus, "seen", lambda: _doctor_gpus.Seen(0, tuple(found["warned"])))
+    assert main(["doctor", "--gpus=1"]) == 1
+    assert f"1 needed; torch: {text} Fix: Update the driver" in rows(capsys)["GPU"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from pytest_exportready.analysis.processes.loader_client import LOADER, LoaderGo
 from pytest_exportready.analysis.processes.saved_program import name_of
 
 SECONDS = 120.0  # for CUDA to start and a kernel to run on a busy machine
-_MEETING_SECONDS = 60
 
 
 class GpuFails(Exception):
@@ -52,23 +49,6 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     if float((ones @ ones).sum()) != 16.0**3:
         raise RuntimeError("the GPU computes a wrong product")
     return {"name": torch.cuda.get_device_name(device), "free": free, "total": total}
-
-
-def meet(gpus: int) -> None:
-    """Add numbers over ``gpus`` processes with NCCL, each on a GPU of its own.
-
-    Raises:
-        GpuFails: They do not meet within a minute.
-    """
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={gpus}", "--no-python"]
-    command = [*launch, sys.executable, "-c", f"from {__name__} import add; add()"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_MEETING_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise GpuFails(f"an all_reduce over {gpus} GPUs takes longer than {_MEETING_SECONDS} s") from None
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "Error" in line]
-        raise GpuFails(said[0].strip() if said else f"the processes end with status {done.returncode}")
 
 
 def add() -> None:

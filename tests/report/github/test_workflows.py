@@ -111,3 +111,36 @@ def test_scripts_are_bash(path: Path) -> None:
         if "run" in step:
             checked = subprocess.run(["bash", "-n"], input=step["run"], text=True, capture_output=True, check=False)
             assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(0, []), (1, ["--export-ready-device=cuda"])])
+def test_a_leg_with_gpus_fails_without_them(tmp_path: Path, gpus: int, device: list[str]) -> None:
+    """Its cases have to run on a GPU. The steps of the leg run here, with a program that prints its arguments."""
+    program = tmp_path / "exportready"
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    leg = {"matrix.gpus": str(gpus), "matrix.memory_gib": "40", "matrix.shard": "1/2", "inputs.arguments": "-x models"}
+    given = [
+        printed.split()
+        for job in jobs(GITHUB / "workflows" / "export-ready.yml")
+        for printed in ran(job, leg, tmp_path)
+    ]
+    assert ["doctor", "--gpus", str(gpus), "--memory-gib", "40", "--junit", "exportready/junit.xml"] in given
+    assert ["shard", "1/2", "--export-ready-confirm=3", *device, "-x", "models"] in given
+
+
+def ran(job: Any, leg: dict[str, str], folder: Path) -> Iterator[str]:
+    """Yield what the steps of a job print that run doctor or shard, with the expressions of GitHub replaced."""
+
+    def value(expression: re.Match[str]) -> str:
+        name, _, text = re.fullmatch(r"([\w.]+)( > 0 && '(.*)' \|\| '')?", expression[1]).groups()  # type: ignore[union-attr]
+        if text is None:
+            return leg.get(name, "")
+        return text if int(leg[name]) > 0 else ""
+
+    for step in job["steps"]:
+        if re.search("exportready (doctor|shard)", step.get("run", "")):
+            variables = {name: re.sub(r"\$\{\{ (.*?) \}\}", value, text) for name, text in step["env"].items()}
+            environment = {"PATH": f"{folder}:/usr/bin:/bin", **variables}
+            command = ["bash", "-euo", "pipefail", "-c", step["run"]]
+            yield subprocess.run(command, env=environment, text=True, capture_output=True, check=True).stdout

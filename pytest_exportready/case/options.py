@@ -35,7 +35,6 @@ class CaseOptions:
     xfail_stage: str = ""
     lower: tuple[str, ...] = ()
     budget: Mapping[str, float] = field(default_factory=dict)
-    devices: tuple[str, ...] = ()
 
 
 BUDGETS = ("seconds", "mib", "nodes", "gpu_mib")
@@ -114,6 +113,7 @@ def case_options(
     chosen = _names("stages", given["stages"], stages)
     lower = _names("lower", given["lower"], [name for name, stage in stages.items() if stage.opt_in == "lower"])
     budget = _budget(given["budget"])
+    _check_devices(given["devices"])
     for name in (*chosen, *xfail_stage):
         if stages[name].opt_in == "lower" and name not in lower:
             raise CaseError(f"the stage {name!r} would never run", f'Add `lower=["{name}"]`.')
@@ -136,7 +136,6 @@ def case_options(
         xfail_stage=xfail_stage[0] if xfail_stage else "",
         lower=lower,
         budget=budget,
-        devices=_devices(given["devices"]),
     )
 
 
@@ -174,11 +173,11 @@ def _budget(given: object) -> dict[str, float]:
     return {name: given[name] for name in BUDGETS if name in given}
 
 
-def _devices(given: object) -> tuple[str, ...]:
-    names = () if given is None else (given,) if isinstance(given, str) else given
-    if not isinstance(names, (list, tuple)) or not all(map(is_device, names)) or (given is not None and not names):
+def _check_devices(given: object) -> None:
+    """Raise CaseError for wrong devices; those that are right have decided which cases were collected."""
+    names = (given,) if isinstance(given, str) else given
+    if names is not None and not (isinstance(names, (list, tuple)) and names and all(map(is_device, names))):
         raise CaseError(f"devices={shown(given)}: accepted is a list of names such as {ACCEPTED_DEVICES}")
-    return tuple(dict.fromkeys(names))
 
 
 def _names(argument: str, given: object, accepted: Collection[str]) -> tuple[str, ...]:

@@ -5,24 +5,20 @@ The process of the command never asks CUDA: a driver may crash or hang. Only GPU
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
-import sys
-import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from pytest_exportready.cli._doctor_driver import driver_rows
+from pytest_exportready.analysis.processes import nvidia_smi
 from pytest_exportready.cli._doctor_nccl import nccl_row
-from pytest_exportready.cli._doctor_processes import ProgramFailed, output_of
 from pytest_exportready.cli._doctor_row import GIB, Row
 
 _SHARED = "/dev/shm"
 _SHARED_GIB = 1.0
 _STOP = "Stop the processes that use the GPU, or wait for them."
-_SECONDS = 120.0  # for torch to be imported and to ask the driver on a busy machine
-_SURVEY = (sys.executable, "-c", f"from {__name__} import survey; survey()")
+_RELOAD = "Reboot the machine, or install its driver again; cases lease no GPU until `nvidia-smi` works."
 
 
 @dataclass(frozen=True)
@@ -31,14 +27,6 @@ class Needed:
 
     gpus: int
     gib: float
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What torch sees of the machine's GPUs."""
-
-    count: int
-    warned: tuple[str, ...] = ()  # by torch: why there is none
 
 
 def gpu_rows(wanted: Needed) -> Iterator[Row]:
@@ -55,44 +43,53 @@ def gpu_rows(wanted: Needed) -> Iterator[Row]:
         yield Row("GPU", False, f"this torch is for the CPU only; {_consequence(wanted)}", fix, wanted.gpus > 0)
 
 
-def survey() -> None:
-    """Print what torch sees as JSON; ``seen`` runs this in another process."""
-    import torch
-
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    print(json.dumps(asdict(Seen(count, tuple(str(one.message) for one in said)))))
-
-
-def seen() -> Seen:
-    """Return what torch sees. Raises ProgramFailed if asking the driver crashes or hangs."""
-    found = json.loads(output_of(_SURVEY, _SECONDS).splitlines()[-1])
-    return Seen(found["count"], tuple(found["warned"]))
+def driver_rows(gpus: int) -> Iterator[Row]:
+    """Yield what nvidia-smi lists, and the GPUs whose compute mode is not the default; ``gpus`` are needed."""
+    needed = gpus > 0
+    try:
+        found = nvidia_smi.whole()
+    except nvidia_smi.NotInstalled:
+        if listed := nvidia_smi.of_kernel():
+            text = f"not found; the kernel module lists {len(listed)} GPUs, without their free memory"
+            yield Row("nvidia-smi", False, text, "In a container, add the capability `utility`.", needed=False)
+        elif needed:
+            fix = "Install the NVIDIA driver; in a container, use `--gpus all` with the capability `utility`."
+            yield Row("nvidia-smi", False, "not found, and no kernel module lists GPUs", fix)
+        return
+    except nvidia_smi.NoListing as error:
+        yield Row("nvidia-smi", False, str(error), _RELOAD, needed)
+        return
+    names = ", ".join(f"{one.name}: {one.model}" for one in found)
+    yield Row("nvidia-smi", True, f"driver {found[0].driver}; GPU {names}")
+    limited = [f"{one.mode} on GPU {one.name}" for one in found if re.match("Exclusive|Prohibited", one.mode)]
+    if limited:
+        fix = "Run `nvidia-smi -c DEFAULT`: programs are loaded in a second process."
+        yield Row("compute mode", False, ", ".join(limited), fix, needed=False, otherwise="warning")
 
 
 def _seen_rows(wanted: Needed) -> Iterator[Row]:
     from pytest_exportready.analysis.execution.machine_faults import fault_in
+    from pytest_exportready.analysis.processes.gpu_trial import GpuFails, seen
 
     fix = "If the machine has one, install its driver; in a container, use `--gpus all`."
     needed = wanted.gpus > 0
     try:
-        found = seen()
-    except ProgramFailed as error:
-        yield Row("GPU", False, f"a process that counts GPUs with torch {error}", fix, needed)
+        count, warned = seen()
+    except (GpuFails, OSError) as error:  # OSError: the temporary folder cannot be used
+        yield Row("GPU", False, f"counting GPUs with torch fails: {error}", fix, needed)
         return
-    if not found.count:
-        why = "".join(f"; torch: {one.partition(' (Triggered ')[0]}" for one in found.warned[:1])
+    if not count:
+        why = "".join(f"; torch: {one.partition(' (Triggered ')[0]}" for one in warned[:1])
         fault = fault_in(why)
         text = f"not available to this torch; {_consequence(wanted)}{why}"
         yield Row("GPU", False, text, fault.fix if fault else fix, needed)
-    elif found.count < wanted.gpus:
+    elif count < wanted.gpus:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         limit = "" if visible is None else f" (CUDA_VISIBLE_DEVICES={visible})"
-        text = f"{found.count} of {wanted.gpus} needed{limit}"
+        text = f"{count} of {wanted.gpus} needed{limit}"
         yield Row("GPUs", False, text, "Use another machine, or change CUDA_VISIBLE_DEVICES.")
-    yield from _trials(wanted, found.count)
-    if found.count or needed:
+    yield from _trials(wanted, count)
+    if count or needed:
         yield from _environment(wanted)
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from pytest_exportready.cli._doctor_processes import Program, ProgramFailed
+from pytest_exportready.analysis.processes.external_program import Program, ProgramFailed
 from pytest_exportready.cli._doctor_row import Row
 
 _SECONDS = 60.0

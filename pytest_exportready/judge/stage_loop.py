@@ -136,6 +136,8 @@ class StageLoop:
                 if out_of_memory_count() == before:
                     return
                 fault = MachineFault("a GPU had too little free memory", MORE_GPU_MEMORY)
+            except (SkipStage, StageInfrastructure):
+                raise
             except (Exception, MachineFault) as error:
                 of_machine = machine_fault(error)
                 if of_machine is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,7 +35,8 @@ class Devices:
         self.config = config
         self.chosen = config.stash[OPTIONS].devices
         if self.chosen == (AUTO,):
-            if not (hasattr(config, "workerinput") or in_rank(config)):
+            first = not (hasattr(config, "workerinput") or in_rank(config))
+            if first or _CHOSEN not in os.environ:
                 os.environ[_CHOSEN] = "cpu" if self.why_no_gpu() else "cuda"
             self.chosen = (os.environ[_CHOSEN],)
         if any(map(is_gpu, self.chosen)):
@@ -60,11 +62,11 @@ class Devices:
         if not is_gpu(device):
             return 0
         _, _, index = device.partition(":")
-        return [int(index)] if index else max(1, min(ranks, self._count()[0]))
+        return [int(index)] if index else max(1, min(ranks, self._listed[0]))
 
     def why_no_gpu(self) -> str:
         """Return why no GPU can be used, as shown by a kernel that runs in another process; empty if one can."""
-        count, why = self._count()
+        count, why = self._listed
         if not count:
             return why
         from pytest_exportready.analysis.processes.gpu_trial import GpuFails, tried
@@ -75,6 +77,8 @@ class Devices:
             return str(error)
         return ""
 
-    def _count(self) -> tuple[int, str]:
+    @cached_property
+    def _listed(self) -> tuple[int, str]:
+        """The number of GPUs, and why it is 0; listing them takes a second on a large machine."""
         found: tuple[int, str] | None = self.config.hook.pytest_exportready_gpus()
         return found or (0, "No plugin lists GPUs.")

@@ -54,7 +54,7 @@ _LOWERING = Lowering(
     "AOTInductor",
     "Write {operator} with operators that inductor lowers, or make it a `torch.library.custom_op` with a kernel.",
 )
-_MACHINE_FAULT = re.compile(r"No space left|Python\.h: No such file|cc1plus|Killed signal|Cannot allocate memory")
+_MACHINE_FAULT = re.compile(r"Python\.h: No such file|cc1plus|Killed signal")
 
 
 def run(trial: Trial) -> Iterator[Observation]:

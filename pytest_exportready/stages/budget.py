@@ -50,12 +50,11 @@ _FIXES = {
 def run(trial: Trial) -> Iterator[Observation]:
     missing = []
     for kind, limit in trial.options.budget.items():
-        stage, fact, unit = _MEASURED_AT.get(kind, ("parity", "", 2**20))
-        size = _gpu_bytes(trial) if kind == "gpu_mib" else _fact(trial, stage, fact)
-        if size is None:
+        stage, measured = _measured(trial, kind)
+        if measured is None:
             missing.append(kind)
             continue
-        figure = round(size / unit, 3)
+        figure = round(measured, 3)
         yield {kind: figure}
         if figure > limit:
             yield RULE.error(stage, _MESSAGES[kind].format(f"{figure:.12g}", f"{limit:.12g}"), _FIXES[kind])
@@ -63,13 +62,14 @@ def run(trial: Trial) -> Iterator[Observation]:
         raise SkipStage(f"not measured: {', '.join(missing)}")
 
 
-def _fact(trial: Trial, stage: str, fact: str) -> float | None:
-    return trial.results[stage].facts.get(fact) if stage in trial.results else None
-
-
-def _gpu_bytes(trial: Trial) -> int | None:
-    """Return the GPU memory of the program; None without one, or on the CPU."""
-    return None if trial.program is None or on_cpu(trial.program) else trial.running.gpu_bytes(trial.call)
+def _measured(trial: Trial, kind: str) -> tuple[str, float | None]:
+    """Return the stage at which a figure is measured, and the figure; None without one."""
+    if kind == "gpu_mib":
+        on_gpu = trial.program is not None and not on_cpu(trial.program)
+        return "parity", trial.running.gpu_bytes(trial.call) / 2**20 if on_gpu else None
+    stage, fact, unit = _MEASURED_AT[kind]
+    facts = trial.results[stage].facts if stage in trial.results else {}
+    return stage, facts[fact] / unit if fact in facts else None
 
 
 STAGE = Stage(

@@ -92,7 +92,7 @@ def _not_repeated(trial: Trial, first: object, changes: list[Change]) -> Finding
                 return DETERMINISTIC.warning(
                     "",
                     "Two calls with the same inputs give different outputs: a kernel adds in an order that varies.",
-                    "Call `torch.use_deterministic_algorithms(True)` where outputs are compared from run to run.",
+                    "If outputs must be equal in every run, call `torch.use_deterministic_algorithms(True)` in each.",
                 )
         read = next(iter(ambient_reads(lambda: trial.reference.output(call))), None)
         return REPEATS.error(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_exportready.analysis.execution.eager_reference import EagerReference
 from pytest_exportready.analysis.execution.trial import Observation, Trial
 from pytest_exportready.checks import all_checks
 from pytest_exportready.checks._check import Subject
@@ -16,7 +15,7 @@ from pytest_exportready.stages._stage import Stage, StageInfrastructure
 def run(trial: Trial) -> Iterator[Observation]:
     subject = Subject.of(trial.case, trial.options)
     try:
-        EagerReference(trial.case.model).try_on_host([trial.call])
+        trial.reference.try_on_host([trial.call])
     except Exception:  # the stage eager reports it
         subject = replace(subject, args=(), kwargs={})
     try:

@@ -16,6 +16,7 @@ from pytest_exportready.analysis.execution.detectors.hardcoded_devices import ho
 from pytest_exportready.analysis.execution.float64_reference import compare_by_float64
 from pytest_exportready.analysis.execution.pytree import map_tensors
 from pytest_exportready.analysis.execution.trial import Observation, Trial
+from pytest_exportready.analysis.processes.child import TookTooLong
 from pytest_exportready.analysis.processes.loader_client import LoaderGone
 from pytest_exportready.analysis.processes.target_device import CannotReload, DoesNotRun, is_available, output_on
 from pytest_exportready.analysis.program.autocast import enabled_regions
@@ -130,6 +131,8 @@ def _moved(trial: Trial, target: torch.device) -> Iterator[Observation]:
         ) from error
     except LoaderGone as error:
         raise StageInfrastructure(str(error), "Run it again; free memory if this persists.") from error
+    except TookTooLong as error:
+        raise StageInfrastructure(f"running the program on {target} {error}", "Use a faster machine.") from error
     except DoesNotRun as error:
         yield INDEPENDENT.error(
             "",

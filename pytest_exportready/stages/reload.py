@@ -32,7 +32,7 @@ from pytest_exportready.stages._stage import Stage, StageInfrastructure
 
 SECONDS = 300.0  # for saving, and for loading and running
 _SLOW = "Use a faster machine."
-_MACHINE_FAULT = re.compile(r"^(OSError|MemoryError|PermissionError)|PytorchStreamWriter failed|No space left")
+_MACHINE_FAULT = re.compile(r"^(OSError|PermissionError)|PytorchStreamWriter failed")
 
 
 def run(trial: Trial) -> Iterator[Observation]:

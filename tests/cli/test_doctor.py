@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import warnings
@@ -11,7 +10,9 @@ from typing import Any
 import pytest
 from pretended_cuda import PretendedCuda
 
-from pytest_exportready.analysis.processes import gpu_trial
+from pytest_exportready.analysis.processes import gpu_trial, nvidia_smi
+from pytest_exportready.analysis.processes.child import ProcessDied
+from pytest_exportready.analysis.processes.nvidia_smi import Device, NoListing, NotInstalled
 from pytest_exportready.cli import _doctor_gpus, main
 from pytest_exportready.cli._doctor_row import Row
 from pytest_exportready.report.junit import read_junit
@@ -62,7 +63,7 @@ class Gpus:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free, self.fails = [30 << 30, 3 << 30], dict[str, str]()
         monkeypatch.setattr(_doctor_gpus, "driver_rows", lambda _: iter(()))
-        monkeypatch.setattr(_doctor_gpus, "seen", lambda: _doctor_gpus.Seen(len(self.free)))
+        monkeypatch.setattr(gpu_trial, "seen", lambda: (len(self.free), []))
         monkeypatch.setattr(gpu_trial, "tried", self.tried)
         monkeypatch.setattr(_doctor_gpus, "nccl_row", lambda _: Row("NCCL", True, "all_reduce"))
         monkeypatch.setattr("torch.backends.cuda.is_built", lambda: True)
@@ -134,12 +135,16 @@ def test_gpus_that_do_not_work(
 def test_the_driver_crashes_while_gpus_are_counted(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = _doctor_gpus.seen
+    seen = gpu_trial.seen
     Gpus(monkeypatch)
-    monkeypatch.setattr(_doctor_gpus, "seen", count)
-    monkeypatch.setattr(_doctor_gpus, "_SURVEY", (sys.executable, "-c", "import os; os.abort()"))
+    monkeypatch.setattr(gpu_trial, "seen", seen)
+
+    def dies(request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        raise ProcessDied("the process ended with signal SIGABRT")
+
+    monkeypatch.setattr(gpu_trial.LOADER, "ask", dies)
     assert main(["doctor", "--gpus=1"]) == 1
-    assert "a process that counts GPUs with torch ended with signal SIGABRT. Fix: " in rows(capsys)["GPU"]
+    assert "counting GPUs with torch fails: the process ended with signal SIGABRT. Fix: " in rows(capsys)["GPU"]
 
 
 @pytest.mark.parametrize(("gpus", "state"), [(1, "warning  0.1 GiB"), (2, "missing  0.1 GiB")])
@@ -168,9 +173,7 @@ def test_gpus_that_work(tmp_path: Path, pretended_cuda: PretendedCuda) -> None:
     assert "a matrix product fails: OutOfMemoryError" in printed(1, PRETENDED_MIB="1")
 
 
-def test_a_process_that_only_counts_gpus_reports_the_warning_of_torch(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_warning_of_torch_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     text = "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040)."
 
     def unavailable() -> bool:
@@ -178,10 +181,57 @@ def test_a_process_that_only_counts_gpus_reports_the_warning_of_torch(
         return False
 
     monkeypatch.setattr("torch.cuda.is_available", unavailable)
-    _doctor_gpus.survey()
-    found = json.loads(capsys.readouterr().out)
-    assert found["count"] == 0
+    reply = gpu_trial.count({})
     Gpus(monkeypatch)
-    monkeypatch.setattr(_doctor_gpus, "seen", lambda: _doctor_gpus.Seen(0, tuple(found["warned"])))
+    monkeypatch.setattr(gpu_trial, "seen", lambda: (reply["count"], reply["warned"]))
     assert main(["doctor", "--gpus=1"]) == 1
     assert f"1 needed; torch: {text} Fix: Update the driver" in rows(capsys)["GPU"]
+
+
+H200 = "NVIDIA H200", "580.65.06"
+
+
+def listed(gpus: int, monkeypatch: pytest.MonkeyPatch, *found: Device | NoListing) -> list[Row]:
+    """Return the rows about the driver if nvidia-smi lists ``found``, or fails with it."""
+
+    def whole() -> list[Device]:
+        for one in found:
+            if isinstance(one, NoListing):
+                raise one
+        return [one for one in found if isinstance(one, Device)]
+
+    monkeypatch.setattr(nvidia_smi, "whole", whole)
+    return list(_doctor_gpus.driver_rows(gpus))
+
+
+def test_gpus_are_listed_with_their_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = [Device(str(n), f"GPU-{n}", 1, 1, *H200, "Default") for n in range(2)]
+    (row,) = listed(1, monkeypatch, *devices)
+    assert row == Row("nvidia-smi", True, "driver 580.65.06; GPU 0: NVIDIA H200, 1: NVIDIA H200")
+
+
+def test_a_gpu_for_one_process_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, row = listed(2, monkeypatch, Device("0", "GPU-0", 1, 1, *H200, "Exclusive_Process"))
+    assert (row.name, row.state, row.found) == ("compute mode", "warning", "Exclusive_Process on GPU 0")
+    assert "nvidia-smi -c DEFAULT" in row.fix
+
+
+@pytest.mark.parametrize(("gpus", "state"), [(0, "absent"), (1, "missing")])
+def test_a_driver_that_does_not_work(monkeypatch: pytest.MonkeyPatch, gpus: int, state: str) -> None:
+    """No case leases a GPU then, so that a job with GPUs cannot run."""
+    (row,) = listed(gpus, monkeypatch, NoListing("fails: Driver/library version mismatch"))
+    assert (row.state, row.found) == (state, "fails: Driver/library version mismatch")
+    assert "Reboot the machine" in row.fix
+
+
+def test_a_container_without_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = NotInstalled("is not installed")
+    monkeypatch.setattr(nvidia_smi, "of_kernel", list)
+    assert listed(0, monkeypatch, missing) == []
+    (row,) = listed(1, monkeypatch, missing)
+    assert row.state == "missing"
+    assert "`utility`" in row.fix
+    monkeypatch.setattr(nvidia_smi, "of_kernel", lambda: [Device("0", "GPU-0")])
+    (row,) = listed(1, monkeypatch, missing)
+    assert row.state == "absent"
+    assert "the kernel module lists 1 GPUs" in row.found

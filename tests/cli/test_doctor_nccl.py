@@ -31,9 +31,9 @@ def test_ranks_find_each_other() -> None:
 def test_no_rank_survives_one_that_hangs(tmp_path: Path) -> None:
     source = f"open(r'{tmp_path}/' + str(os.getpid()), 'w').close(); rank and time.sleep(600)"
     start = time.monotonic()
-    found = row(source, seconds=3.0)
-    assert time.monotonic() - start < 30
-    assert found.found == "an all_reduce over 2 GPUs takes longer than 3 s"
+    found = row(source, seconds=10.0)
+    assert time.monotonic() - start < 60
+    assert found.found == "an all_reduce over 2 GPUs takes longer than 10 s"
     started = [int(file.name) for file in tmp_path.iterdir()]
     assert len(started) == 2
     for pid in started:

@@ -109,16 +109,23 @@ def test_17_leases_name_the_gpus_of_torch(machine: Machine) -> None:
 
 @pytest.mark.gpu(2, pretended=True)
 def test_18_a_model_over_two_gpus(machine: Machine) -> None:
+    """A note, and every stage passes; an error where the eager module does not run."""
     cases = """
 class Spread(nn.Module):
-    def __init__(self):
+    def __init__(self, moves):
         super().__init__()
-        self.first, self.second = nn.Linear(3, 4).to("cuda:0"), nn.Linear(4, 2).to("cuda:1")
-    def forward(self, x): return self.second(self.first(x).to("cuda:1"))
+        self.first, self.second, self.moves = nn.Linear(3, 4).to("cuda:0"), nn.Linear(4, 2).to("cuda:1"), moves
+    def forward(self, x):
+        x = self.first(x)
+        return self.second(x.to("cuda:1") if self.moves else x)
 @export_ready(scenarios="as_is")
-def test_spread(): return Spread().eval(), (torch.randn(4, 3, device="cuda:0"),)
+def test_spread(): return Spread(True).eval(), (torch.randn(4, 3, device="cuda:0"),)
+@export_ready(scenarios="as_is")
+def test_stays(): return Spread(False).eval(), (torch.randn(4, 3, device="cuda:0"),)
 """
-    assert machine.judge(cases) == {"test_spread[as_is]": "passed"}
-    (result,) = machine.project.results().values()
-    assert result.readiness is not None
-    assert [f.severity for f in result.readiness.findings if f.code == "ER201"] == ["note"]
+    assert machine.judge(cases) == {"test_spread[as_is]": "passed", "test_stays[as_is]": "failed at inspect"}
+    found = machine.project.results()
+    for name, severity in (("test_spread[as_is]", "note"), ("test_stays[as_is]", "error")):
+        readiness = found[name].readiness
+        assert readiness is not None
+        assert [f.severity for f in readiness.findings if f.code == "ER201"] == [severity]

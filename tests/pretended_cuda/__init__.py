@@ -16,9 +16,13 @@ from pathlib import Path
 HERE = Path(__file__).parent
 _ENTRY_POINT = "[torch.backends]\npretended_cuda = pretended_cuda.host_kernels:register\n"  # torch loads it at import
 _NVIDIA_SMI = """\
-import os
+import os, sys
 for index in range(int(os.environ.get("PRETENDED_GPUS", "1"))):
-    print(f"{index}, GPU-00000000-0000-0000-0000-0000000000{index:02x}, 8192, 7168")
+    uuid = f"GPU-00000000-0000-0000-0000-0000000000{index:02x}"
+    if "-L" in sys.argv:
+        print(f"GPU {index}: Pretended GPU (UUID: {uuid})")
+    else:
+        print(f"{index}, {uuid}, 8192, 7168, Pretended GPU, 580.00, Default")
 """
 
 

@@ -103,27 +103,3 @@ def test_wrong_devices_of_a_marker(project: Project, given: str) -> None:
     assert result.stage == "case"
     assert result.readiness is not None
     assert "accepted is a list of names such as cpu, cuda or cuda:1" in result.readiness.findings[0].message
-
-
-def test_a_model_over_two_gpus(project: Project, pretended_cuda: PretendedCuda) -> None:
-    """A note, and every stage passes; an error where the eager module does not run."""
-    project.write("""
-class Spread(nn.Module):
-    def __init__(self, moves):
-        super().__init__()
-        self.first, self.second, self.moves = nn.Linear(3, 4).to("cuda:0"), nn.Linear(4, 2).to("cuda:1"), moves
-    def forward(self, x):
-        x = self.first(x)
-        return self.second(x.to("cuda:1") if self.moves else x)
-@export_ready(scenarios="as_is")
-def test_spread(): return Spread(True).eval(), (torch.randn(4, 3, device="cuda:0"),)
-@export_ready(scenarios="as_is")
-def test_stays(): return Spread(False).eval(), (torch.randn(4, 3, device="cuda:0"),)
-""")
-    run(project, pretended_cuda.environment(2))
-    found = project.results()
-    assert project.outcomes() == {"test_spread[as_is]": "passed", "test_stays[as_is]": "failed at inspect"}
-    for name, severity in (("test_spread[as_is]", "note"), ("test_stays[as_is]", "error")):
-        readiness = found[name].readiness
-        assert readiness is not None
-        assert [f.severity for f in readiness.findings if f.code == "ER201"] == [severity]

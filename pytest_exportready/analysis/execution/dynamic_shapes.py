@@ -14,6 +14,7 @@ from torch.export import Dim
 from pytest_exportready.analysis.execution.call import Call
 from pytest_exportready.analysis.execution.pytree import children, flatten, tensors, unflatten
 from pytest_exportready.analysis.execution.resizable_dims import resizable_dims
+from pytest_exportready.analysis.torch_internals.modules import is_batchnorm
 from pytest_exportready.case.export_case import CaseError
 from pytest_exportready.case.options import CaseOptions
 
@@ -63,7 +64,8 @@ def _resizable_shapes(module: nn.Module, call: Call) -> Any:
 def _batch_shapes(module: nn.Module, call: Call) -> Any:
     sized = [tensor for tensor in tensors(call) if tensor.dim()]
     if not sized:
-        raise CaseError("dynamic_batch=True, but no example input has a batch dimension")
+        fix = "Remove `dynamic_batch=True`, or pass an input whose first dimension is the batch."
+        raise CaseError("dynamic_batch=True, but no example input has a batch dimension", fix)
     size, batch = sized[0].shape[0], Dim("batch", min=1, max=_LARGEST_OF_CUDNN if _uses_cudnn_norm(module) else None)
 
     def shape(leaf: Any) -> Any:
@@ -73,7 +75,7 @@ def _batch_shapes(module: nn.Module, call: Call) -> Any:
 
 
 def _uses_cudnn_norm(module: nn.Module) -> bool:
-    norms = (one for one in module.modules() if isinstance(one, nn.modules.batchnorm._BatchNorm))
+    norms = filter(is_batchnorm, module.modules())
     return any(tensor.is_cuda for norm in norms for tensor in norm.buffers(recurse=False))
 
 

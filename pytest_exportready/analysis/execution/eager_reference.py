@@ -15,8 +15,9 @@ from torch import nn
 
 from pytest_exportready.analysis.execution.call import Call, run
 from pytest_exportready.analysis.execution.compare import has_nan
+from pytest_exportready.analysis.execution.machine_faults import MachineFault
 from pytest_exportready.analysis.execution.pytree import map_tensors, tensors
-from pytest_exportready.analysis.module.copying import faithful_copy
+from pytest_exportready.analysis.module.copying import copy_on_host
 from pytest_exportready.analysis.module.snapshot import Change, Snapshot
 from pytest_exportready.analysis.module.wrappers import unwrap
 
@@ -74,6 +75,8 @@ class EagerReference:
             return
         try:
             self._on_host.outputs(map_tensors(lambda tensor: tensor.cpu(), list(calls)))
+        except MachineFault:
+            return  # the CPU has less memory than the GPU
         except Exception as error:
             if not isinstance(error, NotImplementedError) and not _OF_DEVICE.search(str(error)):
                 raise
@@ -84,7 +87,7 @@ class EagerReference:
         """The module on the CPU; None if it cannot be copied."""
         try:
             with self.in_eval_mode():
-                return EagerReference(faithful_copy(self.module)[0].cpu())
+                return EagerReference(copy_on_host(self.module))
         except Exception:
             return None
 

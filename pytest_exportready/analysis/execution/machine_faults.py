@@ -43,7 +43,7 @@ _KINDS = (
         memory=True,
     ),
     _Kind(
-        re.compile(r"no kernel image is available|invalid device function|named symbol not found"),
+        re.compile(r"no kernel image is available|CUDA error: (?:invalid device function|named symbol not found)"),
         "this build of torch has no kernels for the GPU",
         "Install a build of torch for this GPU; `exportready doctor --gpus 1` names both.",
     ),
@@ -56,13 +56,13 @@ _KINDS = (
         "Update the driver, or install a build of torch for an older CUDA.",
     ),
     _Kind(
-        re.compile(r"CUDA-capable device\(s\) is/are busy or unavailable|system not yet initialized"),
+        re.compile(r"CUDA-capable device\(s\) is/are busy or unavailable|CUDA error: system not yet initialized"),
         "the GPU cannot be used",
         "Stop other processes that use it, or set its compute mode to DEFAULT; on HGX machines start fabricmanager.",
     ),
     _Kind(
         re.compile(
-            r"uncorrectable ECC error|hardware stack error|GPU has fallen off the bus|Unknown Error"
+            r"uncorrectable ECC error|hardware stack error|GPU has fallen off the bus|CUDA error: unknown error"
             r"|uncorrectable NVLink error"
         ),
         "the hardware of the GPU failed",

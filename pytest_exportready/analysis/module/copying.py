@@ -49,6 +49,20 @@ def faithful_copy(model: nn.Module) -> tuple[nn.Module, list[str]]:
     return copied, [*_correct_modes(originals, copies), *_correct_values(model, copied)]
 
 
+def copy_on_host(model: nn.Module) -> nn.Module:
+    """Return a copy of ``model`` with its parameters and buffers on the CPU; no memory of another device is used.
+
+    Raises:
+        CannotCopy: The copy would still call into ``model``.
+        Exception: An attribute cannot be copied.
+    """
+    refuse_ties_to_original(model)
+    memo: dict[int, Any] = {id(buffer): buffer.detach().cpu() for buffer in model.buffers()}
+    for parameter in model.parameters():
+        memo[id(parameter)] = nn.Parameter(parameter.detach().cpu(), parameter.requires_grad)
+    return copy.deepcopy(model, memo)
+
+
 def _by_name(model: nn.Module) -> dict[str, nn.Module]:
     return dict(model.named_modules(remove_duplicate=False))
 

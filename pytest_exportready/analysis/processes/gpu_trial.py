@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,28 @@ class GpuFails(Exception):
     """A GPU cannot be used; the message is the error."""
 
 
+def seen() -> tuple[int, list[str]]:
+    """Return how many GPUs torch counts in another process, and its warnings, which say why there is none.
+
+    Raises:
+        GpuFails: Counting crashes or hangs.
+    """
+    reply = _asked(count, "")
+    return reply["count"], reply["warned"]
+
+
 def tried(device: str = "cuda") -> dict[str, Any]:
     """Multiply two matrices on ``device`` in another process; return its name, and free and total memory in bytes.
 
     Raises:
         GpuFails: CUDA does not start, or the kernel fails, crashes or hangs.
     """
+    return _asked(run, device)
+
+
+def _asked(function: Callable[..., object], device: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="exportready-") as folder:
-        request = {"function": name_of(run), "device": device, "hide_cuda": False}
+        request = {"function": name_of(function), "device": device, "hide_cuda": False}
         try:
             reply = LOADER.ask({**request, "reply": str(Path(folder) / "reply.json")}, SECONDS)
         except (ProcessDied, LoaderGone) as error:
@@ -33,6 +49,16 @@ def tried(device: str = "cuda") -> dict[str, Any]:
     if "error" in reply:
         raise GpuFails(reply["error"].partition("\n")[0])
     return reply
+
+
+def count(request: dict[str, Any]) -> dict[str, Any]:
+    """Count the GPUs that torch can use; the loader process serves this request."""
+    import torch
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return {"count": found, "warned": [str(one.message) for one in warned]}
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:

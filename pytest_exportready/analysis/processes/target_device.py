@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from pytest_exportready.analysis.execution.machine_faults import fault_in
 from pytest_exportready.analysis.execution.pytree import flatten, map_tensors, unflatten
 from pytest_exportready.analysis.execution.trial import Exported, Trial
-from pytest_exportready.analysis.processes.child import ProcessDied
+from pytest_exportready.analysis.processes.child import ProcessDied, TookTooLong
 from pytest_exportready.analysis.processes.loader import load
 from pytest_exportready.analysis.processes.loader_client import LOADER
 from pytest_exportready.analysis.processes.saved_program import OUTPUTS, PROGRAM, name_of, requests
@@ -53,6 +53,7 @@ def output_on(trial: Trial, program: ExportedProgram, device: torch.device) -> A
     Raises:
         CannotReload: The program cannot be saved, or loaded in another process.
         DoesNotRun: The program fails there.
+        TookTooLong: It runs for more than SECONDS.
         MachineFault: The device fails.
         LoaderGone: The loader process ended.
     """
@@ -67,14 +68,17 @@ def output_on(trial: Trial, program: ExportedProgram, device: torch.device) -> A
         for request in requests(moved, folder, [trial.call], run_there, device=str(device)):
             try:
                 reply = LOADER.ask({**request, "hide_cuda": False}, SECONDS)
+            except TookTooLong:
+                raise
             except ProcessDied as error:
                 raise DoesNotRun(str(error)) from None
+            if "load" in reply:
+                continue  # the next request imports more before it loads
             if not reply:
                 leaves = torch.load(folder / OUTPUTS, weights_only=True)
                 return unflatten(leaves, flatten(trial.reference.output(trial.call))[1])
-    if "load" in reply:
-        raise CannotReload(reply["load"])
-    raise fault_in(reply["error"]) or DoesNotRun(reply["error"])
+            raise fault_in(reply["error"]) or DoesNotRun(reply["error"])
+    raise CannotReload(reply["load"])
 
 
 def find(request: dict[str, Any]) -> dict[str, Any]:

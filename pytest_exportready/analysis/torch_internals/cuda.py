@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
@@ -16,9 +17,17 @@ def forks_can_use_cuda() -> bool:
     After ``torch.cuda.is_available()``, which torch.export calls, it cannot, although CUDA is not initialized. What
     the child asks is private. True without devices.
     """
-    child = os.fork()
+    if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # about fork with threads: the child uses none
+        child = os.fork()
     if child == 0:
-        os._exit(int(torch.cuda._is_in_bad_fork() and torch.cuda.device_count() > 0))
+        status = 1
+        try:
+            status = int(torch.cuda._is_in_bad_fork() and torch.cuda.device_count() > 0)
+        finally:
+            os._exit(status)
     return os.waitpid(child, 0)[1] == 0
 
 

@@ -1,67 +1,83 @@
-"""The precision in which GPUs compute: settings of torch that make two correct computations differ."""
+"""The precision in which kernels compute: settings of torch that make two correct computations differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 
-_CUDNN: Any = torch.backends.cudnn  # its parts are not typed
+_BACKENDS: Any = torch.backends  # its parts are not typed
+_DEFAULTS = (_BACKENDS, _BACKENDS.cudnn, _BACKENDS.mkldnn)  # of the operators that have no precision of their own
+_CUDNN = (_BACKENDS.cudnn.conv, _BACKENDS.cudnn.rnn)
+_PRODUCTS = (_BACKENDS.cuda.matmul, _BACKENDS.mkldnn.matmul, _BACKENDS.mkldnn.conv, _BACKENDS.mkldnn.rnn)
 _FLAGS = (
-    (torch.backends.cudnn, "benchmark", False),  # the second call may run another algorithm than the first
-    (torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction", False),
-    (torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction", False),
+    (_BACKENDS.cudnn, "benchmark"),  # the second call may run another algorithm than the first
+    (_BACKENDS.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
+    (_BACKENDS.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
 )
-_TF32 = ((torch.backends.cudnn, "allow_tf32", False),)
-_TF32_BY_OPERATOR = (
-    (_CUDNN.conv, "fp32_precision", "ieee"),
-    (_CUDNN.rnn, "fp32_precision", "ieee"),
-    (torch.backends.cuda.matmul, "fp32_precision", "ieee"),
-)
-"""Once one of these is set, torch raises when the flags of ``_TF32`` are read."""
 
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Let GPUs compute in the dtype of the tensors, without TF32 and shorter sums, and with one algorithm each.
+    """Let kernels compute in the dtype of the tensors, without TF32 and shorter sums, and with one algorithm each.
 
-    With TF32, which convolutions use by default, outputs differ by 1e-3 of their rms where they otherwise differ by
-    1e-6.
+    With TF32, which convolutions on a GPU use by default, outputs differ by 1e-3 of their rms where they otherwise
+    differ by 1e-6. torch has an old and a new interface for TF32. The old one sets both; it cannot be read after the
+    new one was used for one operator, and then torch.export fails, too.
     """
-    legacy = _reads_legacy_flags()
-    flags = (*_FLAGS, *(_TF32 if legacy else _TF32_BY_OPERATOR))
-    before: list[Any] = [getattr(owner, name) for owner, name, _ in flags]
-    matmul = torch.get_float32_matmul_precision() if legacy else ""
+    flags = [(owner, name, getattr(owner, name)) for owner, name in _FLAGS]
+    defaults = _restore_new(_DEFAULTS)
+    in_cudnn = _restoring(lambda: _BACKENDS.cudnn.allow_tf32, _set_tf32, _CUDNN)
+    in_products = _restoring(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, _PRODUCTS)
     try:
-        for owner, name, value in flags:
-            setattr(owner, name, value)
-        if legacy:
-            torch.set_float32_matmul_precision("highest")
+        for owner, name in _FLAGS:
+            setattr(owner, name, False)
+        for one in _DEFAULTS:
+            one.fp32_precision = "ieee"
+        _set_tf32(False)
+        torch.set_float32_matmul_precision("highest")
         yield
     finally:
-        for (owner, name, _), value in zip(flags, before, strict=True):
+        for owner, name, value in flags:
             setattr(owner, name, value)
-        if legacy:
-            torch.set_float32_matmul_precision(matmul)
+        defaults()
+        in_cudnn()
+        in_products()
 
 
 def precision_settings() -> tuple[object, ...]:
     """Return all settings that change what kernels compute."""
-    cuda: Any = torch.backends.cuda
+    cuda = _BACKENDS.cuda
     return (
-        tuple(getattr(owner, name) for owner, name, _ in (*_FLAGS, *_TF32_BY_OPERATOR)),
+        tuple(getattr(owner, name) for owner, name in _FLAGS),
+        tuple(one.fp32_precision in ("tf32", "bf16") and one.fp32_precision for one in (*_CUDNN, *_PRODUCTS)),
         (cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), cuda.cudnn_sdp_enabled()),
-        (torch.backends.mkldnn.enabled, torch.backends.cudnn.enabled, torch.backends.cudnn.deterministic),
-        torch.get_float32_matmul_precision(),
+        (_BACKENDS.mkldnn.enabled, _BACKENDS.cudnn.enabled, _BACKENDS.cudnn.deterministic),
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
     )
 
 
-def _reads_legacy_flags() -> bool:
-    try:
-        return isinstance(torch.backends.cudnn.allow_tf32, bool)
-    except RuntimeError:  # the user has set the precision of single operators
-        return False
+def _set_tf32(allowed: bool) -> None:
+    _BACKENDS.cudnn.allow_tf32 = allowed
+
+
+def _restoring(read: Callable[[], Any], write: Callable[[Any], None], operators: Sequence[Any]) -> Callable[[], None]:
+    """Return a function that restores a setting of the old interface or, if it cannot be read, of each operator."""
+    with suppress(RuntimeError):
+        value = read()
+        return lambda: write(value)
+    return _restore_new(operators)
+
+
+def _restore_new(owners: Sequence[Any]) -> Callable[[], None]:
+    """Return a function that restores the precision of each of ``owners``."""
+    before = [(owner, owner.fp32_precision) for owner in owners]
+
+    def restore() -> None:
+        for owner, precision in before:
+            owner.fp32_precision = precision
+
+    return restore

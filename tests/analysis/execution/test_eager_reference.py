@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import torch
+from pretended_cuda import PretendedCuda
 from torch import Tensor, nn
 
 from pytest_exportready.analysis.execution.call import run
@@ -113,3 +117,49 @@ def test_gradients_are_off_and_on_again() -> None:
     assert torch.is_grad_enabled()
     assert EagerReference(nn.Linear(3, 3)).output(((X,), {})).grad_fn is None
     assert torch.is_grad_enabled()
+
+
+ON_A_GPU = """
+import torch
+from torch import nn
+from pytest_exportready.analysis.execution import eager_reference
+from pytest_exportready.analysis.execution.eager_reference import EagerReference
+from pytest_exportready.analysis.execution.machine_faults import MachineFault
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Embedding(1000, 256), nn.Linear(256, 4)
+    def forward(self, x):
+        return self.head(self.table(x))
+
+def call(size):
+    return (torch.tensor([size], device="cuda"),), {}
+
+reference = EagerReference(Net().cuda())
+reference.output(call(1))  # the snapshot is made
+held = torch.cuda.memory_allocated()
+torch.cuda.reset_peak_memory_stats()
+reference.try_on_host([call(2)])
+print("more memory of the GPU:", torch.cuda.max_memory_allocated() - held > 2048)
+try:
+    reference.output(call(2000))
+except IndexError as error:
+    print(error)
+print(reference.output(call(3)).device)
+
+def no_memory(*_):
+    raise MachineFault("the machine has too little free memory", "")
+
+reference._on_host.outputs = no_memory
+print(reference.output(call(4)).device)
+"""
+
+
+def test_a_call_on_a_gpu_is_made_on_the_host_first(pretended_cuda: PretendedCuda) -> None:
+    """Without a second copy on the GPU; a host that has less memory than the GPU does not matter."""
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_GPU], env=pretended_cuda.environment(1), capture_output=True, text=True, check=True
+    )
+    expected = ["more memory of the GPU: False", "index out of range in self", "cuda:0", "cuda:0"]
+    assert done.stdout.splitlines() == expected
